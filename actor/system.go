@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxBackOff <= 0 {
 		c.MaxBackOff = 5 * time.Second
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -88,8 +88,7 @@ func newAgent(i *instance) *Agent {
 		},
 	}
 	if i.factory.cfg.Journal != nil {
-		cfg.OnStart, cfg.OnEnd, cfg.OnEdit = i.record.callsStart, i.record.callEnded, i.record.onEdit
-		cfg.OnFile, cfg.KnownFile = i.record.noteFile, i.record.knownFile
+		cfg.OnStart, cfg.OnEnd, cfg.OnEdit, cfg.OnFile, cfg.KnownFile = i.record.callsStart, i.record.callEnded, i.record.onEdit, i.record.noteFile, i.record.knownFile
 	}
 	if i.artifacts != nil {
 		cfg.Keep, cfg.Artifact = i.artifacts.keep, i.artifacts.open

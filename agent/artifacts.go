@@ -167,13 +167,11 @@ func (e exchange) Send(ctx context.Context, to community.MemberID, s community.S
 	return e.passing(ctx, to, s, func() (community.Reply, error) { return e.Borrower.Send(ctx, to, s) })
 }
 
-func (e exchange) InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal,
-	heard func(community.Update)) (community.Reply, error) {
+func (e exchange) InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal, heard func(community.Update)) (community.Reply, error) {
 	return e.passing(ctx, on, s, func() (community.Reply, error) { return e.Borrower.InvokeStream(ctx, on, capability, s, heard) })
 }
 
-func (e exchange) passing(ctx context.Context, with community.MemberID, s community.Signal,
-	call func() (community.Reply, error)) (community.Reply, error) {
+func (e exchange) passing(ctx context.Context, with community.MemberID, s community.Signal, call func() (community.Reply, error)) (community.Reply, error) {
 	m, _ := e.Member(with)
 	other := (*artifacts)(nil)
 	if i := e.factory.instances.byAddress(peer.Address(m)); i != nil {

@@ -51,8 +51,7 @@ func attach(ctx context.Context, a *Agent, message string) (more llm.Message) {
 			continue
 		}
 		a.attached++
-		r := a.set.RunUnasked(ctx, llm.ToolCall{ID: fmt.Sprintf("attached-%d", a.attached), Name: "Read",
-			Args: readable(map[string]any{"file_path": path})})
+		r := a.set.RunUnasked(ctx, llm.ToolCall{ID: fmt.Sprintf("attached-%d", a.attached), Name: "Read", Args: readable(map[string]any{"file_path": path})})
 		switch {
 		case r.IsError:
 			leaveOut(a, &more, "@"+word, cmp.Or(r.Text, "it cannot be read"))

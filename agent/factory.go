@@ -28,8 +28,7 @@ import (
 // can replace it.
 type Community interface {
 	peer.Community
-	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error),
-		opts ...community.SpawnOption) (community.Member, error)
+	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
 	Terminate(ctx context.Context, id community.MemberID) error
 	Member(id community.MemberID) (community.Member, bool)
 	Subscribe() *community.Subscription
@@ -140,9 +139,7 @@ func NewFactory(cfg Config) *Factory {
 			return definition.Definition{}, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
 		}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Factory{cfg: cfg}
 }
 

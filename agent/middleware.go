@@ -54,8 +54,7 @@ func (a *Agent) withMiddleware(ctx context.Context, s community.Signal, around [
 // start of each task, and again after messages were lost. next returns its parts; the middleware
 // may add, change and remove parts. An error ends the task. It is called by one goroutine at a time
 // for each agent.
-type ContextMiddleware func(ctx context.Context, self community.Member,
-	next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
+type ContextMiddleware func(ctx context.Context, self community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
 
 // system makes the parts of the system prompt, with the middleware around it.
 func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {

@@ -130,8 +130,7 @@ func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) 
 	if len(more) == 0 || p.factory.cfg.Approvals == nil {
 		return nil
 	}
-	chain := p.chain(more...)
-	if chain.Judge(decisiveCall(chain, call)).Action != permission.Allow {
+	if chain := p.chain(more...); chain.Judge(decisiveCall(chain, call)).Action != permission.Allow {
 		return nil
 	}
 	return more

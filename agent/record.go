@@ -198,8 +198,7 @@ func (i *instance) loseChildren(ctx context.Context) (string, error) {
 		case !c.Updated.Before(own[0].Time):
 			var entries []session.Entry
 			entries, err = journal.Store().Entries(ctx, c.ID, 0)
-			done = append(done, fmt.Sprintf("%s (%s), %s: %s", c.Name, c.Member, c.State,
-				visible.Prefix(session.LastAnswer(entries), maxAnswerShown)))
+			done = append(done, fmt.Sprintf("%s (%s), %s: %s", c.Name, c.Member, c.State, visible.Prefix(session.LastAnswer(entries), maxAnswerShown)))
 		}
 		if err != nil {
 			return "", err

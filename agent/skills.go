@@ -345,8 +345,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 	for _, m := range skills.Mentions(message, data) {
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
-		if errors.Is(err, skills.ErrNotFound) && m.Path == "" &&
-			!slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
+		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
 			if !mayBeSkill(m.Name) {
 				continue // a variable of a shell, such as $HOME
 			}

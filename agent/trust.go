@@ -44,8 +44,7 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	}
 	if !w.By.AtStart() { // else it is activated at each start
 		t.approver.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
-			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted,
-			Depends: dependencies(a),
+			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted, Depends: dependencies(a),
 		}})
 	}
 	return a, nil

@@ -1,6 +1,7 @@
 package community
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -84,15 +85,9 @@ type Config struct {
 
 // withDefaults returns c with the defaults filled in. A negative limit counts as not set.
 func (c Config) withDefaults() Config {
-	if c.Node == "" {
-		c.Node = NodeID(newID())
-	}
-	if c.Name == "" {
-		c.Name = string(c.Node)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Node = cmp.Or(c.Node, NodeID(newID()))
+	c.Name = cmp.Or(c.Name, string(c.Node))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	for _, d := range []struct {
 		field *int
 		value int

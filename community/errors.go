@@ -45,8 +45,7 @@ var sentinels = [...]error{
 
 // NotBegun reports whether err is one of those that say that nothing was done, so that another member may be asked.
 func NotBegun(err error) bool {
-	return slices.ContainsFunc([]error{ErrBusy, ErrDenied, ErrNotFound, ErrNotProvided, ErrNotAccepted},
-		func(sure error) bool { return errors.Is(err, sure) })
+	return slices.ContainsFunc([]error{ErrBusy, ErrDenied, ErrNotFound, ErrNotProvided, ErrNotAccepted}, func(sure error) bool { return errors.Is(err, sure) })
 }
 
 // Error is the operation that failed, the member it was for, and the cause, which it wraps.

@@ -1,6 +1,7 @@
 package community
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,9 +198,7 @@ func (l *Lease) Lost(err error) {
 func (l *Lease) Goodbye(why string) {
 	l.with(func(*remoteNode) {
 		why = printable(why)
-		if why == "" {
-			why = "its node said goodbye"
-		}
+		why = cmp.Or(why, "its node said goodbye")
 		l.nodes.cfg.Logger.Info("peer left", "node", l.peer.ID, "name", l.peer.Name, "reason", why)
 		l.nodes.removeNode(l.peer.ID, why)
 	})

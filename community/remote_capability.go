@@ -48,6 +48,5 @@ func updateCapabilities(known map[string]*remoteCapability, announced map[string
 
 // sameCapability reports whether two capabilities of one name are equal.
 func sameCapability(a, b Capability) bool {
-	return a.Description == b.Description && a.Idempotent == b.Idempotent && a.Places == b.Places && bytes.Equal(a.Input, b.Input) &&
-		bytes.Equal(a.Output, b.Output)
+	return a.Description == b.Description && a.Idempotent == b.Idempotent && a.Places == b.Places && bytes.Equal(a.Input, b.Input) && bytes.Equal(a.Output, b.Output)
 }

@@ -208,8 +208,7 @@ func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability s
 	case ctx.Err() != nil:
 		return Call{}, context.Cause(ctx)
 	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester,
-		OnBehalf: s.OnBehalf}
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf}
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}
@@ -218,8 +217,7 @@ func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability s
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal,
-	listen func(Update)) (_ Reply, err error) {
+func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (_ Reply, err error) {
 	ctx, end := o.cfg.beginCall(ctx, CallInfo{Node: m.Node, Capability: capability})
 	defer func() { end(err) }()
 	call, err := o.newCall(ctx, m, l, capability, s)

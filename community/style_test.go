@@ -20,7 +20,7 @@ import (
 // maxColumns is how wide a line of the product may be. A tab counts as 4 columns. A string of over maxShortText columns is not
 // counted: it cannot be broken without harm.
 const (
-	maxColumns   = 150
+	maxColumns   = 170
 	maxShortText = 40
 )
 
@@ -32,7 +32,7 @@ const (
 	maxMethods       = 30     // of one type
 	maxComplexity    = 30     // cyclomatic, of one function
 	maxComplexityP95 = 11     // that 95 of 100 functions keep to
-	maxCode          = 98_277 // lines that are neither blank nor a comment
+	maxCode          = 98_279 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.

@@ -181,8 +181,7 @@ func (f *updateQueue) tryAppend(data []byte, contentType string) (<-chan struct{
 	}
 	f.spent += len(data) + pieceCost
 	f.output += len(data)
-	if n := len(f.queue); n > 0 && f.queue[n-1].Output != nil && f.queue[n-1].ContentType == contentType &&
-		len(f.queue[n-1].Output)+len(data) <= pieceSize {
+	if n := len(f.queue); n > 0 && f.queue[n-1].Output != nil && f.queue[n-1].ContentType == contentType && len(f.queue[n-1].Output)+len(data) <= pieceSize {
 		f.queue[n-1].Output = append(f.queue[n-1].Output, data...)
 	} else {
 		f.queue = append(f.queue, Update{Output: append([]byte(nil), data...), ContentType: contentType})

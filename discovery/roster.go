@@ -98,9 +98,7 @@ func NewRoster(cfg Config) *Roster {
 	if cfg.Max <= 0 {
 		cfg.Max = 4096
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.IsOwnAddr == nil {
 		cfg.IsOwnAddr = func(netip.AddrPort) bool { return true }
 	}
@@ -193,9 +191,7 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 		s.Addrs = slices.DeleteFunc(s.Addrs, r.cfg.IsOwnAddr)
 	}
 	key := s.Node
-	if key == "" {
-		key = s.Key
-	}
+	key = cmp.Or(key, s.Key)
 	if r.isOtherCluster(s) || len(s.Addrs) == 0 {
 		s.Gone = true
 	}

@@ -169,8 +169,7 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 		Withheld     []WithheldRule    `json:"withheld,omitempty"`
 		Depends      []Activation      `json:"depends,omitempty"`
 		Unmet        []UnmetDependency `json:"unmet,omitempty"`
-	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld,
-		a.Depends, a.Unmet})
+	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld, a.Depends, a.Unmet})
 }
 
 // PreloadPrompt returns the part of a system prompt that contains skills in full. It returns "" for no skills. It lists the assets of
@@ -183,8 +182,7 @@ func PreloadPrompt(all []Activation) string {
 	b.WriteString("# Available Skills\n\nYou have access to the following domain expertise:\n\n")
 	for _, a := range all {
 		s := a.Skill
-		fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", oneLine(s.Name), visible.TruncateRunes(oneLine(s.Description), maxDescription),
-			strings.TrimSpace(a.Instructions))
+		fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", oneLine(s.Name), visible.TruncateRunes(oneLine(s.Description), maxDescription), strings.TrimSpace(a.Instructions))
 		if s.onDisk() {
 			fmt.Fprintf(&b, "Relative paths in this skill are resolved from %s\n\n", s.Dir)
 		}

@@ -190,6 +190,5 @@ func compareNames(skills []Skill) (notes []Problem) {
 
 // nameNote returns a note about the name of a skill.
 func nameNote(s *Skill, message string, args ...any) Problem {
-	return Problem{s.Path, []format.Diagnostic{{Code: format.CodeDuplicateName, Severity: format.Warning, Field: "name",
-		Message: fmt.Sprintf(message, args...)}}}
+	return Problem{s.Path, []format.Diagnostic{{Code: format.CodeDuplicateName, Severity: format.Warning, Field: "name", Message: fmt.Sprintf(message, args...)}}}
 }

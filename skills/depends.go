@@ -25,8 +25,7 @@ func relations(skills []Skill) []Problem {
 
 // isRelation reports whether a note is one that relations returns.
 func isRelation(p Problem) bool {
-	return slices.Contains([]format.Code{format.CodeDuplicateName, format.CodeDependsMissing, format.CodeDependsVersion,
-		format.CodeDependsCycle}, p.Diagnostics[0].Code)
+	return slices.Contains([]format.Code{format.CodeDuplicateName, format.CodeDependsMissing, format.CodeDependsVersion, format.CodeDependsCycle}, p.Diagnostics[0].Code)
 }
 
 // maxSameName limits the skills of one name that notes about dependencies look at, so that the time

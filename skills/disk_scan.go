@@ -94,8 +94,7 @@ func (s *diskScan) root(ctx context.Context, root Root) {
 		s.watched = append(s.watched, walk.WatchedPath{Path: root.Path, Mark: m})
 		// The standard roots need not exist; one that is configured should.
 		if _, missing := os.Lstat(root.Path); missing == nil || root.Scope == ScopeConfig {
-			s.notes = append(s.notes, Problem{root.Path,
-				[]format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
+			s.notes = append(s.notes, Problem{root.Path, []format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
 		}
 		return
 	}

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"strings"
 
 	"symbio/internal/security/lazyregexp"
@@ -64,9 +65,7 @@ func outsideFences(text string) (lines []string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		start := strings.TrimLeft(line, " ")
 		mark := start[:len(start)-len(strings.TrimLeft(start, "`"))]
-		if mark == "" {
-			mark = start[:len(start)-len(strings.TrimLeft(start, "~"))]
-		}
+		mark = cmp.Or(mark, start[:len(start)-len(strings.TrimLeft(start, "~"))])
 		switch {
 		// CommonMark: three marks, indented by at most three blanks.
 		case fence == "" && len(mark) >= 3 && len(line)-len(start) < 4:

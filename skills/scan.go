@@ -64,9 +64,7 @@ func (c Config) withDefaults() Config {
 	if c.Report == nil {
 		c.Report = func(Event) {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

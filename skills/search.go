@@ -111,8 +111,7 @@ func (c Catalog) search(q Query, index *search.Index) SearchResult {
 	}
 	slices.SortStableFunc(found, func(a, b foundSkill) int {
 		x, y := &c.Skills[a.index], &c.Skills[b.index]
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(x.Scope.rank(), y.Scope.rank()), cmp.Compare(x.Path, y.Path),
-			cmp.Compare(a.index, b.index))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(x.Scope.rank(), y.Scope.rank()), cmp.Compare(x.Path, y.Path), cmp.Compare(a.index, b.index))
 	})
 	f := SearchResult{Matches: []Match{}, Count: len(found), Truncated: len(found) > q.Limit}
 	for _, m := range found[:min(len(found), q.Limit)] {

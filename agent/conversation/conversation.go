@@ -192,8 +192,7 @@ func (c *Conversation) Window() int {
 
 // updateWindow sets the window if the model has another one than before.
 func (c *Conversation) updateWindow() {
-	now := int64(cmp.Or(c.cfg.Window(), defaultWindow))
-	if c.modelWindow.Swap(now) != now {
+	if now := int64(cmp.Or(c.cfg.Window(), defaultWindow)); c.modelWindow.Swap(now) != now {
 		c.window.Store(now)
 	}
 }
@@ -283,8 +282,7 @@ func (c *Conversation) PendingSteering() int { return c.State().PendingSteering 
 func (c *Conversation) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: int(c.waiting.Load()),
-		Messages: len(c.history.messages)}
+	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: int(c.waiting.Load()), Messages: len(c.history.messages)}
 	if c.live != nil {
 		s.Turn = int(c.live.turn.Load())
 	}

@@ -375,8 +375,7 @@ func commitRequest(x *exchange, size int) error {
 func addReport(x *exchange, used llm.Usage, begun bool, err error) {
 	refused := err != nil && !begun && x.ctx.Err() == nil
 	if refused || used != (llm.Usage{}) {
-		// the Commit before the next request reports the error
-		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} })
+		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} }) // the Commit before the next request reports the error
 	}
 }
 

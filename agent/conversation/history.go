@@ -170,8 +170,7 @@ func Sound(messages []llm.Message) error {
 		case m.Role != llm.Assistant && len(m.Calls) > 0, m.Role != llm.Tool && len(m.Results) > 0:
 			return fmt.Errorf("%w: message %d, of role %q, has %d calls and %d results", ErrUnsound, i+1, m.Role, len(m.Calls), len(m.Results))
 		}
-		if len(open) != len(m.Results) ||
-			!slices.EqualFunc(open, m.Results, func(c llm.ToolCall, r llm.ToolResult) bool { return c.ID == r.CallID }) {
+		if len(open) != len(m.Results) || !slices.EqualFunc(open, m.Results, func(c llm.ToolCall, r llm.ToolResult) bool { return c.ID == r.CallID }) {
 			return fmt.Errorf("%w: message %d does not have the results of the calls before it", ErrUnsound, i+1)
 		}
 		open = m.Calls

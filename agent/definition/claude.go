@@ -143,8 +143,7 @@ func misspelled(key string, known []string) bool {
 	if key = plain(key); key == "mode" { // of other programs; too much like model
 		return false
 	}
-	for _, part := range []string{"tools", "permission", "guardrail", "sandbox", "budget", "turns", "tokens", "readonly", "deny", "preset",
-		"network", "disable"} {
+	for _, part := range []string{"tools", "permission", "guardrail", "sandbox", "budget", "turns", "tokens", "readonly", "deny", "preset", "network", "disable"} {
 		if strings.Contains(key, part) {
 			return true
 		}

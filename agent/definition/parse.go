@@ -85,18 +85,14 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	if f.planMode && d.Permissions.Preset == "" {
 		d.Permissions.Preset = "read_only"
 	}
-	if d.Description == "" {
-		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
-	}
+	d.Description = cmp.Or(d.Description, firstSentence(d.Instructions), d.Name)
 	// The words of the message are a part of the format.
 	for _, one := range named {
 		if f.loader.Skills != nil && !slices.Contains(f.loader.Skills, one.text) { // the words are the spec's
 			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.loader.Skills))
 		}
 	}
-	if d.MaxTurns == 0 {
-		d.MaxTurns = defaultMaxTurns
-	}
+	d.MaxTurns = cmp.Or(d.MaxTurns, defaultMaxTurns)
 	if len(d.Accepts) == 0 {
 		d.Accepts = []string{"task"}
 	}

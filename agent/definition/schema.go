@@ -47,8 +47,7 @@ func Schema() (*jsonschema.Schema, error) {
 
 // mappingSchema returns the schema of a mapping with these keys alone.
 func mappingSchema(keys map[string]field) *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{},
-		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	for name, f := range keys {
 		s.Properties[name] = f.schema
 	}

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,9 +29,7 @@ type Set map[string]Definition
 // Find returns the definition with this name; "" is general. The
 // error is community.ErrNotFound and lists the known names.
 func (s Set) Find(name string) (Definition, error) {
-	if name == "" {
-		name = "general"
-	}
+	name = cmp.Or(name, "general")
 	if d, ok := s[name]; ok {
 		return d, nil
 	}

@@ -143,8 +143,7 @@ func plainArgument(schema any) map[string]any {
 func inWords(s map[string]any) string {
 	text, _ := s["description"].(string)
 	maps.DeleteFunc(s, func(k string, v any) bool {
-		return slices.Contains([]string{"$schema", "$comment", "title"}, k) || k == "description" && v == text ||
-			k == "additionalProperties" && v == true
+		return slices.Contains([]string{"$schema", "$comment", "title"}, k) || k == "description" && v == text || k == "additionalProperties" && v == true
 	})
 	if words, err := json.Marshal(s); err == nil && len(s) > 0 {
 		text += " (JSON Schema: " + string(words) + ")"

@@ -33,8 +33,7 @@ type agents struct {
 
 // openAgents makes the tools, the MCP servers, the models, the places, and the factory of
 // agents, which uses them all. With an error it returns the parts that are open so far.
-func openAgents(n *Node, self community.Member, defined definition.Set, calls *calls, skills *skillset.Skills,
-	report *reporter) (a *agents, err error) {
+func openAgents(n *Node, self community.Member, defined definition.Set, calls *calls, skills *skillset.Skills, report *reporter) (a *agents, err error) {
 	a = &agents{defined: defined}
 	c := n.cfg
 	hooks := exec.Config{Denied: n.rules.Denied, Report: report.sandbox, Disarmed: report.disarmed, Artifacts: calls.artifacts}

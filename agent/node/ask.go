@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,9 +85,7 @@ func (n *Node) Stream(ctx context.Context, definition, task string) iter.Seq2[ev
 		defer stop()
 		asking.Go(func() {
 			_, err := spawner.Finish(asked, m, s)
-			if err == nil {
-				err = errAnswered
-			}
+			err = cmp.Or(err, errAnswered)
 			end(err)
 		})
 		of := event.NewTree(string(m.ID))

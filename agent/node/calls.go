@@ -27,12 +27,10 @@ type calls struct {
 
 // openCalls makes calls. The record comes first: a node that cannot record must not start. self is this node with its
 // labels; lent reports whether an agent is lent to a node. With an error it returns the parts that are open so far.
-func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter,
-	lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
+func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter, lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
 	c = &calls{node: n}
 	cfg, l := n.cfg, n.cfg.Settings.Limits
-	if c.audit, err = audit.Open(n.kept.Audit(),
-		audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
+	if c.audit, err = audit.Open(n.kept.Audit(), audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
 		return c, err
 	}
 	c.inbound = inbound.New(inbound.Config{
@@ -59,8 +57,7 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 		return c, err
 	}
 	c.approvals = approvals.New(approvals.Config{
-		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message,
-		Events: n.events, Keep: n.rules.Keep,
+		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: n.events, Keep: n.rules.Keep,
 	})
 	return c, nil
 }

@@ -85,9 +85,7 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	for _, d := range []struct {
 		to  *string
 		get func() (string, error)

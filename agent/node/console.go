@@ -38,8 +38,7 @@ func openConsole(p *parts) (c *console, err error) {
 			return c, err
 		}
 	}
-	c.steering = steering.New(steering.Config{Node: id, Community: p.calls.community, Agents: p.agents.factory, MaxMessage: message,
-		NodeName: p.report.nodeName})
+	c.steering = steering.New(steering.Config{Node: id, Community: p.calls.community, Agents: p.agents.factory, MaxMessage: message, NodeName: p.report.nodeName})
 	c.fleet = fleet.New(fleet.Config{
 		Node: id, Name: n.name, Version: n.cfg.Version, Started: p.started, Community: p.calls.community, Nodes: p.peers.Network.Nodes,
 		Agents: p.agents.factory, Events: n.events, MaxMessage: message,

@@ -89,8 +89,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if err := n.openTelemetry(); err != nil {
 		return nil, err
 	}
-	if n.sessions, err = sessions.Open(sessions.Config{Session: n.cfg.Settings.Session, Node: n.name, File: n.kept.Sessions(),
-		Logger: n.cfg.Logger}); err != nil {
+	if n.sessions, err = sessions.Open(sessions.Config{Session: n.cfg.Settings.Session, Node: n.name, File: n.kept.Sessions(), Logger: n.cfg.Logger}); err != nil {
 		return nil, err
 	}
 	n.events = n.sessions.Events

@@ -36,8 +36,7 @@ type parts struct {
 
 // openParts makes all parts, each from the ones before it. It closes those that it made if a later one fails.
 func openParts(n *Node) (_ *parts, err error) {
-	p := &parts{node: n, started: time.Now(), newIdentity: make(chan struct{}, 1), peers: new(peers.Peers), calls: new(calls),
-		agents: new(agents), console: new(console)}
+	p := &parts{node: n, started: time.Now(), newIdentity: make(chan struct{}, 1), peers: new(peers.Peers), calls: new(calls), agents: new(agents), console: new(console)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -45,8 +44,7 @@ func openParts(n *Node) (_ *parts, err error) {
 	}()
 	c := n.cfg
 	p.report = &reporter{name: n.name, events: n.events, log: c.Logger, policy: n.rules.Policy}
-	if p.peers, err = peers.Open(peers.Config{Name: n.name, Settings: c.Settings, State: c.State, Kept: n.kept, Report: p.report.node,
-		Logger: c.Logger}); err != nil {
+	if p.peers, err = peers.Open(peers.Config{Name: n.name, Settings: c.Settings, State: c.State, Kept: n.kept, Report: p.report.node, Logger: c.Logger}); err != nil {
 		return nil, err
 	}
 	// A broken definition is an error: an agent that a person relies on must
@@ -197,8 +195,7 @@ func (p *parts) warnOfRefusals(context.Context) error {
 	refused, err := p.agents.runner.Refusals(settings.Capabilities, p.agents.runner.Held)
 	for _, r := range refused {
 		p.node.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
-		p.node.events.Publish(event.Event{Type: event.TypeWarning, Why: "its calls are refused: " + r.Why,
-			Part: event.Warning{Capability: r.Capability, Mend: r.Mend}})
+		p.node.events.Publish(event.Event{Type: event.TypeWarning, Why: "its calls are refused: " + r.Why, Part: event.Warning{Capability: r.Capability, Mend: r.Mend}})
 	}
 	return err
 }

@@ -79,8 +79,7 @@ func (r *reporter) node(e grpcpeer.Event) {
 	case grpcpeer.Refused:
 		r.events.Publish(event.Event{Type: event.TypeRefused, Name: e.Name, Why: e.Why, Part: event.Call{ID: string(e.Node), Addr: e.Addr}})
 	default:
-		r.events.Publish(event.Event{Type: event.TypeNode, Name: e.Name, Why: e.Why,
-			Part: event.Node{ID: string(e.Node), State: string(e.Kind), Addr: e.Addr}})
+		r.events.Publish(event.Event{Type: event.TypeNode, Name: e.Name, Why: e.Why, Part: event.Node{ID: string(e.Node), State: string(e.Kind), Addr: e.Addr}})
 	}
 }
 
@@ -88,8 +87,7 @@ func (r *reporter) node(e grpcpeer.Event) {
 // many it reports; Omitted counts the others.
 func (r *reporter) refused(x community.Refusal) {
 	r.events.Publish(event.Event{Type: event.TypeRefused, Agent: string(x.Call.Member), Name: x.From.Name, Why: x.Err.Error(), Part: event.Call{
-		From: string(x.From.ID), Capability: x.Call.Capability, Requester: x.Call.Requester, Reason: string(x.Reason), Omitted: x.Omitted,
-		Trace: x.Call.Trace.String(),
+		From: string(x.From.ID), Capability: x.Call.Capability, Requester: x.Call.Requester, Reason: string(x.Reason), Omitted: x.Omitted, Trace: x.Call.Trace.String(),
 	}})
 }
 

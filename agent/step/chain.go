@@ -65,8 +65,7 @@ func Chain6[A, B, C, D, E, F, G any](s1 Step[A, B], s2 Step[B, C], s3 Step[C, D]
 }
 
 // Chain7 is Chain2 for seven steps.
-func Chain7[A, B, C, D, E, F, G, H any](s1 Step[A, B], s2 Step[B, C], s3 Step[C, D], s4 Step[D, E], s5 Step[E, F], s6 Step[F, G],
-	s7 Step[G, H]) Step[A, H] {
+func Chain7[A, B, C, D, E, F, G, H any](s1 Step[A, B], s2 Step[B, C], s3 Step[C, D], s4 Step[D, E], s5 Step[E, F], s6 Step[F, G], s7 Step[G, H]) Step[A, H] {
 	return Chain2(s1, Chain6(s2, s3, s4, s5, s6, s7))
 }
 

@@ -27,8 +27,7 @@ import (
 // or have a person asked about, is community.ErrDenied, and nothing is sent.
 func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 	return remote[In, Out]("capability "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
-		data, err := encode(ctx, in, permission.Call{Tool: "invoke_capability",
-			Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
+		data, err := encode(ctx, in, permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name, "on": strings.Join(on, ",")}})
 		if err != nil {
 			return community.Reply{}, err
 		}
@@ -71,8 +70,7 @@ func Agent[In, Out any](name string, as ...string) Step[In, Out] {
 				if err != nil {
 					return community.Reply{}, err
 				}
-				return cluster.community.Send(tool.HandOver(ctx), m.ID,
-					community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
+				return cluster.community.Send(tool.HandOver(ctx), m.ID, community.Signal{Perception: perception, Data: data, Requester: peer.Requester(ctx)})
 			},
 		})
 	})

@@ -81,8 +81,7 @@ func (k *toolMap) clone() *toolMap { return &toolMap{maps.Clone(k.tools), slices
 // add adds a tool. It ignores a second tool of the same name, so that a dynamic tool cannot replace
 // one of the agent's own.
 func (k *toolMap) add(t Tool) {
-	name := t.Spec().Name
-	if k.tools[name] == nil {
+	if name := t.Spec().Name; k.tools[name] == nil {
 		k.tools[name] = t
 		k.names = append(k.names, name)
 	}

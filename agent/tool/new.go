@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/json"
@@ -194,13 +195,10 @@ func fieldsOf(t reflect.Type) map[string]int {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) ||
-			p.Implements(byJSON) {
+		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) || p.Implements(byJSON) {
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		fields[name] = i
 	}
 	return fields

@@ -27,8 +27,7 @@ func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *
 	}
 	why := v.Why
 	if lacking.Level == sandbox.None {
-		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageSandbox, Source: "sandbox", Why: sentence(lacking.Error()),
-			Plan: v.Plan}
+		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageSandbox, Source: "sandbox", Why: sentence(lacking.Error()), Plan: v.Plan}
 		return nil
 	}
 	if s.lacks.has(j, lacking) {

@@ -263,8 +263,7 @@ func (s *Set) answer(j *job) llm.ToolResult {
 
 // resultOf returns the result that the model reads.
 func (s *Set) resultOf(j *job) llm.ToolResult {
-	return llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError,
-		Images: j.result.Images}
+	return llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
 }
 
 // end calls OnEnd with the result of a call, once.

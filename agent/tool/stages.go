@@ -145,8 +145,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict,
-		Judged: s.callOf(ctx, j)}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict, Judged: s.callOf(ctx, j)}
 	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:

@@ -214,10 +214,7 @@ func (l *sockets) canRecover() bool {
 		return false
 	}
 	s, err := openSocket(false, port)
-	if err != nil {
-		return false
-	}
-	return errors.Join(s.join(l.view.used), s.close()) == nil
+	return err == nil && errors.Join(s.join(l.view.used), s.close()) == nil
 }
 
 func (l *sockets) isDead() bool { return l.alive.Load() == 0 }

@@ -20,6 +20,7 @@
 package mdns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -87,15 +88,9 @@ var (
 
 // New returns a Source that does nothing until Run. Run also checks the configuration.
 func New(cfg Config) *Source {
-	if cfg.Service == "" {
-		cfg.Service = "_symbio._tcp"
-	}
-	if cfg.Protocol == "" {
-		cfg.Protocol = "1"
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Service = cmp.Or(cfg.Service, "_symbio._tcp")
+	cfg.Protocol = cmp.Or(cfg.Protocol, "1")
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Source{
 		cfg: cfg, net: system{}, random: randomBelow, slept: sleepWatch(clocks()),
 		wake: make(chan struct{}, 1), reconfirm: map[string]bool{},

@@ -70,8 +70,7 @@ func New(cfg Config) (*Source, error) {
 			return nil, fmt.Errorf("static: peer %q: %w", entry, err)
 		}
 		if ip.IsValid() {
-			s.fixed = append(s.fixed, discovery.Sighting{Source: "static", Key: entry,
-				Addrs: []netip.AddrPort{netip.AddrPortFrom(ip, port)}, Why: "configured"})
+			s.fixed = append(s.fixed, discovery.Sighting{Source: "static", Key: entry, Addrs: []netip.AddrPort{netip.AddrPortFrom(ip, port)}, Why: "configured"})
 			continue
 		}
 		names = append(names, lookup.Entry{Text: entry, LookUp: func(ctx context.Context, a *lookup.Answer) {

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
@@ -54,12 +55,8 @@ type use struct {
 // used. The token cannot be shown again. NewToken also removes the files of old tokens. It returns
 // ErrRole for a role that is no lower-case name.
 func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
-	if life == 0 {
-		life = TokenLife
-	}
-	if role == "" {
-		role = roleNode
-	}
+	life = cmp.Or(life, TokenLife)
+	role = cmp.Or(role, roleNode)
 	if life < 0 || life > MaxTokenLife {
 		return Token{}, fmt.Errorf("a token is good for up to %v, not %v", MaxTokenLife, life)
 	}

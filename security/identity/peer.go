@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -79,9 +80,7 @@ func parseURI(u *url.URL) (Peer, error) {
 // any.AUTHORITY.symbio if any node of the authority will do. crypto/tls compares it. It is never
 // looked up in the DNS.
 func dnsName(id NodeID, authority string) string {
-	if id == "" {
-		id = "any"
-	}
+	id = cmp.Or(id, "any")
 	return string(id) + "." + authority + "." + uriScheme
 }
 

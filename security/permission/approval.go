@@ -127,8 +127,7 @@ func (l Link) open(f *facts) []Approval {
 		}
 		a := Approval{Command: fmt.Sprintf("%s(%s)", o.call.Tool, o.path)}
 		if at := o.locations()[0]; at.Known && at.Lexical == at.Real {
-			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.Real); parses(text,
-				func(r Rule) bool { return !strings.Contains(text, "*") && r.allows(o.facts) == yes }) {
+			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.Real); parses(text, func(r Rule) bool { return !strings.Contains(text, "*") && r.allows(o.facts) == yes }) {
 				a.Rule = text
 			}
 		}
@@ -201,8 +200,7 @@ func warnings(r *Rule) string {
 // variable or stands inside another command; then it is quoted anew from the resolved words. A
 // person is shown this, so rm $f appears with the file.
 func source(c shell.Command) string {
-	text := strings.TrimSpace(c.Source())
-	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
+	if text := strings.TrimSpace(c.Source()); text != "" && !(c.Literal() && strings.Contains(text, "$")) {
 		return text
 	}
 	var words []string

@@ -178,9 +178,7 @@ func (r RuleText) Parse(list string) (Rule, error) {
 // examples, and so may read links of the file system.
 func (c Config) Policy() (Policy, error) {
 	name := c.Preset
-	if name == "" {
-		name = "standard"
-	}
+	name = cmp.Or(name, "standard")
 	p, err := Preset(name)
 	p.at = p.origins("preset " + name)
 	errs := []error{err}

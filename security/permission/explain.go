@@ -227,8 +227,7 @@ func lowerFirst(text string) string {
 // means exactly that call. One denial is enough for the chain.
 func (c Chain) restrict(call Call) []Change {
 	for _, text := range c[0].exact(call, false) {
-		change := []Change{{c[0].Name, "deny", text}}
-		if c.with(change).Judge(call).Action == Deny {
+		if change := []Change{{c[0].Name, "deny", text}}; c.with(change).Judge(call).Action == Deny {
 			return change
 		}
 	}

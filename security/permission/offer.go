@@ -130,8 +130,7 @@ func (c Chain) Covers(o Offer, call Call) bool {
 	}
 	call.HasBox, call.Kept = func(Box) bool { return true }, func(*FileDenials) bool { return true }
 	v := Chain{{Policy: alone}}.Judge(call)
-	return v.Action == Allow && v.Rule != "" && (call.Args[AccessArg] == "write" || !strings.Contains(v.Rule, boxMark)) &&
-		c.Judge(call).Action == Allow
+	return v.Action == Allow && v.Rule != "" && (call.Args[AccessArg] == "write" || !strings.Contains(v.Rule, boxMark)) && c.Judge(call).Action == Allow
 }
 
 // Subject returns the call with those arguments only that rules look at, to be kept; none for a tool that nothing is known of.

@@ -11,8 +11,7 @@ import (
 // plainPrograms are the programs that only look, with the letters and long options that may be given to them: what runs
 // without a question where no box holds it.
 var plainPrograms = map[string]string{
-	"ls": "1aAdFhlrRSt", "cat": "bens", "head": "cnq", "tail": "cnq", "wc": "clmw", "stat": "L", "file": "b", "du": "ahs", "nl": "ba",
-	"tac": "", "cut": "dfc", "rev": "",
+	"ls": "1aAdFhlrRSt", "cat": "bens", "head": "cnq", "tail": "cnq", "wc": "clmw", "stat": "L", "file": "b", "du": "ahs", "nl": "ba", "tac": "", "cut": "dfc", "rev": "",
 	"pwd": "LP", "echo": "en", "true": "", "false": "", "uname": "amnrs", "whoami": "", "id": "Ggnu", "nproc": "", "arch": "", "which": "a",
 	"basename": "", "dirname": "", "readlink": "ef", "realpath": "", "cksum": "", "sha256sum": "", "git": "",
 }

@@ -49,8 +49,7 @@ func (r Rule) CheckMatches(denies bool) error {
 	case r.form == formPath && variable().MatchString(spec):
 		reason = "variables are not replaced in a path: write out what " + strings.Trim(variable().FindString(spec), "/") + " is"
 	case matter != matterCommand && matter != matterGit:
-		if argument, _ := r.named(); r.form == formOpaque && !denies && argument == "" &&
-			(strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch") {
+		if argument, _ := r.named(); r.form == formOpaque && !denies && argument == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch") {
 			lead, reason = never, fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
 		}
 	case next != nil && !shell.MayRun(next[2]):

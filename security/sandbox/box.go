@@ -80,9 +80,7 @@ func Probe(ctx context.Context, cfg Config) *Box {
 		masks = filepath.Join(cfg.TempDir, ".symbio-masks")
 	}
 	cfg.TempDir = cmp.Or(cfg.TempDir, os.TempDir())
-	if cfg.Home == "" {
-		cfg.Home = lookup(cfg.Env, "HOME")
-	}
+	cfg.Home = cmp.Or(cfg.Home, lookup(cfg.Env, "HOME"))
 	if os.Geteuid() == 0 {
 		cfg.Hide = slices.Concat(secret.System(), cfg.Hide) // nothing else closes them to a command of root's
 	}

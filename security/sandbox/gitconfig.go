@@ -103,8 +103,7 @@ func (e gitEntry) harmless(inside func(string) bool) bool {
 
 // gitFamilies are the sections without a setting that makes git execute something. Sections with a
 // middle part are not meant.
-var gitFamilies = []string{"advice", "author", "color", "column", "committer", "extensions", "feature", "fetch", "index", "push", "rebase",
-	"rerere", "status"}
+var gitFamilies = []string{"advice", "author", "color", "column", "committer", "extensions", "feature", "fetch", "index", "push", "rebase", "rerere", "status"}
 
 // gitKinds are single settings that git, its hosts' programs and people write into the
 // configuration of a repository, and by which git executes nothing.

@@ -77,8 +77,7 @@ func (b *Box) planLayers(j *job, inner, outer []string) {
 }
 
 // ownSystem are directories that no private home may cover, though they are the homes of some of the system's users.
-var ownSystem = []string{"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr/local", "/usr/games", "/bin", "/sbin", "/lib", "/etc",
-	"/proc", "/sys", "/dev"}
+var ownSystem = []string{"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr/local", "/usr/games", "/bin", "/sbin", "/lib", "/etc", "/proc", "/sys", "/dev"}
 
 // anyBelow reports whether one of the paths is dir, or is below it.
 func anyBelow(dir string, paths []string) bool {

@@ -103,8 +103,7 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 			}
 			if config {
 				var dropped []string
-				if clean, dropped = reviewGit(now.text, was.text,
-					func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
+				if clean, dropped = reviewGit(now.text, was.text, func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
 					return nil
 				}
 				was.mode, why = 0o644, fmt.Sprintf("git executes or obeys %q", dropped)

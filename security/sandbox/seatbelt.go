@@ -108,8 +108,7 @@ func protectedRules(names, write []string) (rules string, err error) {
 		name := strings.TrimRight(one, "(/|$)")
 		pattern := "/"
 		for _, c := range name {
-			pattern += map[bool]string{true: fmt.Sprintf("[%c%c]", unicode.ToLower(c), unicode.ToUpper(c)),
-				false: regexp.QuoteMeta(string(c))}[unicode.IsLetter(c)]
+			pattern += map[bool]string{true: fmt.Sprintf("[%c%c]", unicode.ToLower(c), unicode.ToUpper(c)), false: regexp.QuoteMeta(string(c))}[unicode.IsLetter(c)]
 		}
 		pattern += one[len(name):]
 		if i := slices.IndexFunc(write, regexp.MustCompile(pattern).MatchString); i >= 0 {

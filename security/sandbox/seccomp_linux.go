@@ -50,8 +50,7 @@ var metadata = slices.Concat([]int{
 
 // newNamespaces are the flags of clone that make namespaces. In a namespace of its own a
 // command would have capabilities again, and could undo mounts.
-const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
-	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const (
 	// The actions of the filter. EPERM tells a program that it may not do this, ENOSYS that the

@@ -174,8 +174,7 @@ const mdnsName = "mdns"
 // unproven reports whether the candidate was never reached, and only sources name it that any machine of the
 // network, or any node, can feed. The caller holds candidates.mu.
 func (k *candidate) unproven() bool {
-	return k.proven == "" && len(k.sources) > 0 &&
-		!slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
+	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
 }
 
 // next returns what to dial, or false when the candidate is not worth dialing any more: it is gone

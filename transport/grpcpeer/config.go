@@ -1,6 +1,7 @@
 package grpcpeer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -77,9 +78,7 @@ const (
 
 // fill replaces zero values with the defaults that the fields document.
 func (c *Config) fill() {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr.String())
@@ -88,8 +87,6 @@ func (c *Config) fill() {
 	if c.Report == nil {
 		c.Report = func(Event) {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Limits.fill()
 }

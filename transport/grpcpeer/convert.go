@@ -34,8 +34,7 @@ func catalogTo(c community.Catalog) *pb.Catalog {
 	}
 	for _, k := range c.Capabilities {
 		out.Capabilities = append(out.Capabilities, &pb.Capability{
-			Name: k.Name, Description: k.Description, InputSchema: k.Input, OutputSchema: k.Output, Idempotent: k.Idempotent,
-			Places: uint32(k.Places),
+			Name: k.Name, Description: k.Description, InputSchema: k.Input, OutputSchema: k.Output, Idempotent: k.Idempotent, Places: uint32(k.Places),
 		})
 	}
 	return out

@@ -137,8 +137,7 @@ func (d *joinService) Renew(ctx context.Context, r *pb.RenewRequest) (*pb.RenewR
 // issueCertificate answers a request for a certificate with the cluster's authority. It limits
 // attempts per address and counts refusals. A refusal is delayed by joinRefusalDelay: together with
 // the rate limit this makes guessing a token's secret hopeless, and a person does not notice it.
-func issueCertificate[R any](ctx context.Context, g *joinServer, what string,
-	answer func(*identity.Cluster, tls.ConnectionState) (R, error)) (reply R, err error) {
+func issueCertificate[R any](ctx context.Context, g *joinServer, what string, answer func(*identity.Cluster, tls.ConnectionState) (R, error)) (reply R, err error) {
 	p, _ := peer.FromContext(ctx)
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	c := g.identity.Cluster()

@@ -58,8 +58,7 @@ func New(cfg Config) (*Network, error) {
 	renewal := &renewal{local: n, conns: admission.conns}
 	dial := newDialer(n, admission.conns, duplicates, renewal)
 	w.candidates = newCandidates(n, dial)
-	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()),
-		offered: map[community.NodeID]*offeredConn{}}
+	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offeredConn{}}
 	w.candidates.offers = w.reverser.offerLoop
 	admission.onReversed = w.reverser.accept
 	w.server = newServer(n, duplicates, renewal, w.candidates)

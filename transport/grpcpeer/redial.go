@@ -1,6 +1,7 @@
 package grpcpeer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -190,9 +191,7 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	if k.status.State = state; state != StateLeft {
 		k.status.Why = err.Error()
 	}
-	if k.status.ID == "" {
-		k.status.ID = k.claimed
-	}
+	k.status.ID = cmp.Or(k.status.ID, k.claimed)
 	if len(t.addrs) > 0 {
 		k.status.Addr = t.addrs[0].String()
 	}

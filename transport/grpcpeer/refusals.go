@@ -141,8 +141,7 @@ func (s *sizeWatcher) HandleRPC(ctx context.Context, r stats.RPCStats) {
 		return
 	}
 	if s.refusals.add(RefusedSize, remote.ID) {
-		s.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr,
-			Why: fmt.Sprintf("it sent a message of over %d bytes", s.max)})
+		s.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: fmt.Sprintf("it sent a message of over %d bytes", s.max)})
 	}
 }
 

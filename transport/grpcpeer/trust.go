@@ -96,8 +96,7 @@ func (d *trustService) Entrust(ctx context.Context, e *pb.EntrustRequest) (*pb.E
 	}
 	if err := r.Take(e, d.cfg.Authority); err != nil {
 		d.cfg.Logger.Warn("the cluster's authority was offered and not taken", "node", remote.ID, "err", err)
-		d.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr,
-			Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
+		d.report(Event{Kind: Refused, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: fmt.Sprintf("it offered the cluster's authority: %v", err)})
 		return nil, joinStatus(err)
 	}
 	d.report(Event{Kind: Entrusted, Node: remote.ID, Name: remote.From().Name, Addr: remote.addr, Why: "it gave the cluster's authority to this node"})

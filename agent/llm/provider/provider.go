@@ -253,8 +253,7 @@ func (c Config) ollama(ctx context.Context) (llm.Model, error) {
 
 // ollamaModel opens a model of Ollama. It asks nothing.
 func (c Config) ollamaModel(name string) (*ollama.Model, error) {
-	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, FirstToken: c.FirstToken,
-		Memory: c.Memory}}
+	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, FirstToken: c.FirstToken, Memory: c.Memory}}
 	if c.Windows != nil {
 		cfg.Window = c.Windows("ollama:" + name)
 	}
@@ -283,11 +282,7 @@ func (c Config) ollamaModels(ctx context.Context) (url string, names []string, e
 // of a server has no field for that, so the name decides.
 func chatModels(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		for _, other := range []string{"embed", "whisper", "tts", "rerank", "moderation"} {
-			if strings.Contains(strings.ToLower(n), other) {
-				return true
-			}
-		}
-		return false
+		others := []string{"embed", "whisper", "tts", "rerank", "moderation"}
+		return slices.ContainsFunc(others, func(o string) bool { return strings.Contains(strings.ToLower(n), o) })
 	})
 }

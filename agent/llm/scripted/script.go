@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,14 +94,10 @@ func Parse(name string, data []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", name, err)
 	}
-	if d.Name == "" {
-		d.Name = name
-	}
+	d.Name = cmp.Or(d.Name, name)
 	for i := range d.Turns {
 		t := &d.Turns[i]
-		if t.Name == "" {
-			t.Name = fmt.Sprint(i + 1)
-		}
+		t.Name = cmp.Or(t.Name, fmt.Sprint(i+1))
 		if err := t.check(); err != nil {
 			return nil, fmt.Errorf("script %s: turn %s: %w", d.Name, t.Name, err)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,12 +119,8 @@ type Providers struct {
 // environment win, so that one shell can use another server without a change of
 // the file.
 func (s Services) Apply(p *provider.Config) {
-	if p.OpenAIURL == "" {
-		p.OpenAIURL = s.Providers.OpenAI.BaseURL
-	}
-	if p.AnthropicURL == "" {
-		p.AnthropicURL = s.Providers.Anthropic.BaseURL
-	}
+	p.OpenAIURL = cmp.Or(p.OpenAIURL, s.Providers.OpenAI.BaseURL)
+	p.AnthropicURL = cmp.Or(p.AnthropicURL, s.Providers.Anthropic.BaseURL)
 	p.FirstToken, p.Retry.FirstToken = s.Providers.FirstToken, s.Providers.FirstToken
 	p.Retry.Patience, p.Retry.LeastBusy = s.Providers.Patience, s.Providers.Balance == "least-busy"
 	p.Prices, p.Windows, p.TextOnly = s.Prices, s.ContextWindows.Of, s.Providers.WithoutImages

@@ -96,8 +96,7 @@ func (r *reference) add(name string, above *float64, v reflect.Value) {
 		r.wrong = append(r.wrong, fmt.Errorf("reference.yaml: the key %s has no text", name))
 	}
 	delete(r.described, name)
-	k := Key{Name: name, Type: typeName(v.Type()), Default: defaultOf(v), Unit: d.Unit, Example: d.Example, Text: d.Text, Values: d.Values,
-		Most: d.Most}
+	k := Key{Name: name, Type: typeName(v.Type()), Default: defaultOf(v), Unit: d.Unit, Example: d.Example, Text: d.Text, Values: d.Values, Most: d.Most}
 	if d.Above != nil {
 		above = d.Above
 	}

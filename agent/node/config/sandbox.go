@@ -142,8 +142,7 @@ func (s Sandbox) Override(own *Sandbox) Sandbox {
 	if own.Network != "" {
 		s.Network = own.Network
 	}
-	for _, list := range []struct{ own, whole *[]string }{{&own.Write, &s.Write}, {&own.Env, &s.Env}, {&own.Show, &s.Show},
-		{&own.Sockets, &s.Sockets}} {
+	for _, list := range []struct{ own, whole *[]string }{{&own.Write, &s.Write}, {&own.Env, &s.Env}, {&own.Show, &s.Show}, {&own.Sockets, &s.Sockets}} {
 		if *list.own != nil {
 			*list.whole = *list.own
 		}

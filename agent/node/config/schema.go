@@ -56,8 +56,7 @@ func Schema() (*jsonschema.Schema, error) {
 // mappingSchema returns the schema of a mapping that has no keys yet. Unknown
 // keys are refused, as by Parse.
 func mappingSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{},
-		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	return &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 }
 
 // schema returns the schema of the values of a key. An unknown name of a type is

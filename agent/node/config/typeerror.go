@@ -16,8 +16,7 @@ var typeError = lazyregexp.New("^line (\\d+): cannot unmarshal (!!\\w+)(?: `((?s
 
 // wanted says for people what a value of a Go type is.
 var wanted = map[string]string{
-	"bool": "true or false", "int": "a whole number", "int64": "a whole number", "float64": "a number", "string": "text",
-	"time.Duration": "how long, such as 30s or 5m",
+	"bool": "true or false", "int": "a whole number", "int64": "a whole number", "float64": "a number", "string": "text", "time.Duration": "how long, such as 30s or 5m",
 }
 
 // DecodeError is PlainError with the key of each value of a wrong type, and the type it must have. text is

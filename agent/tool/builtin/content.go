@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -18,9 +19,7 @@ const maxShown = 500
 // reason; the only error is the cause of ctx.
 func (s *search) content(ctx context.Context, a grepArgs, show func(string) string) (rows []string, more int, err error) {
 	limit := a.HeadLimit
-	if limit == 0 {
-		limit = contentLimit
-	}
+	limit = cmp.Or(limit, contentLimit)
 	// size stops the reading of further files; answer then cuts the rows exactly.
 	shown, size := int64(0), 0
 	b := s.acquire()

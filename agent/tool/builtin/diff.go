@@ -46,8 +46,7 @@ func diff(ctx context.Context, w *workdir, path string, d *operation, content []
 func Unified(from, to string, old, content []byte) string {
 	before, _, errBefore := toText(old)
 	after, _, errAfter := toText(content)
-	if errBefore != nil || errAfter != nil || max(len(old), len(content)) > maxDiffed ||
-		max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
+	if errBefore != nil || errAfter != nil || max(len(old), len(content)) > maxDiffed || max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
 		return ""
 	}
 	return unified(from, to, strings.ToValidUTF8(before, "\uFFFD"), strings.ToValidUTF8(after, "\uFFFD"))

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -52,9 +53,7 @@ func (w *workdir) glob(ctx context.Context, a globArgs) (string, error) {
 	if a.Limit < 0 {
 		return "", errors.New("limit cannot be negative")
 	}
-	if a.Limit == 0 {
-		a.Limit = globLimit
-	}
+	a.Limit = cmp.Or(a.Limit, globLimit)
 	// A pattern with a slash at its end matches directories only, as in the shell.
 	pattern, onlyDirs := strings.CutSuffix(a.Pattern, "/")
 	if err := CheckPattern(pattern); err != nil {
@@ -174,11 +173,7 @@ func prune(pattern string) func(rel string) bool {
 		if !deep && len(at) >= len(parts) {
 			return false
 		}
-		for i := range min(literal, len(at)) {
-			if at[i] != parts[i] {
-				return false
-			}
-		}
-		return true
+		n := min(literal, len(at))
+		return slices.Equal(at[:n], parts[:n])
 	}
 }

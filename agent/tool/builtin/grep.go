@@ -114,9 +114,7 @@ func (w *workdir) grep(ctx context.Context, a grepArgs) (string, error) {
 		return "", err
 	}
 	limit := a.HeadLimit
-	if limit == 0 {
-		limit = grepLimit
-	}
+	limit = cmp.Or(limit, grepLimit)
 	return answer(rows, limit, more, "narrow the search or raise head_limit", s.notes(), s.sum.row("total")), nil
 }
 

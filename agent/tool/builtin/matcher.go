@@ -339,10 +339,7 @@ func fixed(literal []rune, folded bool) (string, bool) {
 
 // folds reports whether a part of the expression ignores case.
 func folds(re *syntax.Regexp) bool {
-	if re.Flags&syntax.FoldCase != 0 {
-		return true
-	}
-	return slices.ContainsFunc(re.Sub, folds)
+	return re.Flags&syntax.FoldCase != 0 || slices.ContainsFunc(re.Sub, folds)
 }
 
 // needsNewline reports whether every match of the expression contains a line break. It may return

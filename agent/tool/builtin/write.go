@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"symbio/agent/tool"
@@ -74,8 +75,7 @@ func (d operation) inForm(content string) (raw []byte, kept string) {
 		return []byte(content), ""
 	}
 	var all []string
-	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") && strings.Contains(content, "\n") &&
-		!strings.Contains(content, "\r") {
+	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") && strings.Contains(content, "\n") && !strings.Contains(content, "\r") {
 		content, all = strings.ReplaceAll(content, "\n", "\r\n"), append(all, "the line ends CR LF of the file")
 	}
 	mark := string(markUTF8)
@@ -299,12 +299,7 @@ func (d operation) putInto(dir *os.Root, content []byte) (err error) {
 // inGit reports whether a path leads through .git, where a file can be a command to run, such as a
 // hook. Case does not matter, because some file systems ignore it.
 func inGit(name string) bool {
-	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
-		if strings.EqualFold(part, ".git") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(name), "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
 }
 
 // errInGit is the error for a file in a .git directory.

@@ -24,8 +24,7 @@ func (c Config) IsZero() bool {
 // Guardrail reads it. With an error, which comes from permission.Config, the Guardrail denies
 // everything.
 func (c Config) Guardrail() (Guardrail, error) {
-	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override),
-		ruleList("allow", c.Allow), ruleList("ask", c.Ask)}
+	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override), ruleList("allow", c.Allow), ruleList("ask", c.Ask)}
 	if c.Preset != "" {
 		parts = append(parts, Preset(c.Preset))
 	}

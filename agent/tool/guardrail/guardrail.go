@@ -130,8 +130,7 @@ func If(condition bool, parts ...Part) Part {
 func ruleList(name string, texts []permission.RuleText) Part {
 	return func(g *Guardrail) error {
 		of := &g.rules
-		to := map[string]*[]permission.Rule{"final_deny": &of.FinalDeny, "deny": &of.Deny, "override": &of.Override, "ask": &of.Ask,
-			"allow": &of.Allow}[name]
+		to := map[string]*[]permission.Rule{"final_deny": &of.FinalDeny, "deny": &of.Deny, "override": &of.Override, "ask": &of.Ask, "allow": &of.Allow}[name]
 		var errs []error
 		for _, text := range texts {
 			r, err := text.Parse(name)

@@ -97,8 +97,7 @@ type entry struct {
 
 // entryKeys are the keys that are used. Others are reported in a note, because they may be typing
 // errors.
-var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers", "timeout",
-	"sandbox", "disabled"}
+var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers", "timeout", "sandbox", "disabled"}
 
 // texts are texts by name. A number or a boolean counts as its text.
 type texts map[string]string

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -52,9 +53,7 @@ func answerOf(r *sdk.CallToolResult) Answer {
 		a.Content = content
 	}
 	a.Text = strings.Join(parts, "\n")
-	if a.Text == "" {
-		a.Text = "(The tool answered nothing.)"
-	}
+	a.Text = cmp.Or(a.Text, "(The tool answered nothing.)")
 	return a
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -174,9 +175,7 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 		out = nil
 	}
 	description := tool.Readable([]byte(t.Description))
-	if description == "" {
-		description = tool.Readable([]byte(t.Title))
-	}
+	description = cmp.Or(description, tool.Readable([]byte(t.Title)))
 	if len(description) > maxDescription {
 		note("the description of %s is longer than %d KiB: the rest is left out", name, maxDescription>>10)
 		description = tool.Readable([]byte(description[:maxDescription]))

@@ -134,10 +134,9 @@ func (m *Manager) streamable(s Server, login auth.OAuthHandler) *sdk.StreamableC
 // hosts that the server names, so they carry no headers of the entry, and reach this machine and its
 // networks only if the server is there, too.
 func (m *Manager) tokenClient(server string) *http.Client {
-	return &http.Client{Transport: newTokenTransport(m.cfg.HTTP, server), Timeout: tokenTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return errors.New("the server for logins sends elsewhere, which is refused")
-		}}
+	return &http.Client{Transport: newTokenTransport(m.cfg.HTTP, server), Timeout: tokenTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("the server for logins sends elsewhere, which is refused")
+	}}
 }
 
 // callback takes what the browser brings back. Requests that do not belong to the login are refused,
@@ -222,8 +221,7 @@ func (l storedLogin) Token() (*oauth2.Token, error) {
 	if login.Token.Valid() {
 		return login.Token, nil
 	}
-	c := oauth2.Config{ClientID: login.ClientID, ClientSecret: login.ClientSecret,
-		Endpoint: oauth2.Endpoint{TokenURL: login.TokenURL, AuthStyle: login.AuthStyle}}
+	c := oauth2.Config{ClientID: login.ClientID, ClientSecret: login.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: login.TokenURL, AuthStyle: login.AuthStyle}}
 	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, l.m.tokenClient(l.s.URL))
 	t, err := c.TokenSource(ctx, login.Token).Token()
 	if err != nil {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,9 +122,7 @@ func New(cfg Config) *Manager {
 	if cfg.Report == nil {
 		cfg.Report = func(Status) {}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Box == nil {
 		cfg.Box = defaultBox()
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +112,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 				text = c.Resource.Text
 			}
 		}
-		if text == "" {
-			text = "[content that is no text]"
-		}
+		text = cmp.Or(text, "[content that is no text]")
 		if message.Role == "assistant" {
 			text = "Assistant: " + text
 		}

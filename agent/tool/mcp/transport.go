@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,9 +106,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		argv = append([]string{s.Command}, s.Args...)
 	}
 	spec := sandbox.Spec{Argv: argv, Dir: s.Dir, Keep: maxStderr, Flood: maxOutput}
-	if spec.Dir == "" {
-		spec.Dir = box.Dir
-	}
+	spec.Dir = cmp.Or(spec.Dir, box.Dir)
 	policy := box.Policy
 	for name, value := range s.Env {
 		spec.Env = append(spec.Env, name+"="+value)

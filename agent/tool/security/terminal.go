@@ -42,8 +42,7 @@ func (t *terminal) ask(ctx context.Context, d tool.Decision) tool.Answer {
 	if err != nil {
 		args = []byte("(arguments that cannot be shown)")
 	}
-	fmt.Fprintf(t.out, "%s wants to call %s %s\n%s\n", visible.Escape(d.Agent), visible.Escape(d.Tool), visible.Escape(string(args)),
-		visible.Escape(d.Verdict.Why))
+	fmt.Fprintf(t.out, "%s wants to call %s %s\n%s\n", visible.Escape(d.Agent), visible.Escape(d.Tool), visible.Escape(string(args)), visible.Escape(d.Verdict.Why))
 	for {
 		fmt.Fprint(t.out, "Allow it? y = once, a = always in this session, n = no, b = block always in this session\n> ")
 		if t.line == nil {

@@ -67,8 +67,7 @@ func answer(found skills.SearchResult) tool.Result {
 		Truncated bool  `json:"truncated"`
 	}{[]hit{}, found.Count, found.Truncated}
 	for _, m := range found.Matches {
-		out.Skills = append(out.Skills, hit{skills.Line(m.Skill.Name), skills.Line(m.Skill.Description), skills.Line(m.Skill.Path),
-			m.Skill.Scope, m.Reason, m.Score})
+		out.Skills = append(out.Skills, hit{skills.Line(m.Skill.Name), skills.Line(m.Skill.Description), skills.Line(m.Skill.Path), m.Skill.Scope, m.Reason, m.Score})
 	}
 	text, err := visible.JSON(out)
 	if err != nil {

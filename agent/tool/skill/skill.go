@@ -76,9 +76,8 @@ func Tools(cfg Config) []tool.Tool {
 		cfg.OnActivated = func(string) {}
 	}
 	all := map[string]tool.Tool{
-		Activate: newActivationTool(cfg, activateKind.New(never[activateArgs]), "skillName"),
-		Load:     newActivationTool(cfg, loadKind.New(never[loadArgs]), "name"),
-		Search:   conditional{searchTool(cfg), cfg}, Deactivate: conditional{deactivateTool(cfg), cfg},
+		Activate: newActivationTool(cfg, activateKind.New(never[activateArgs]), "skillName"), Load: newActivationTool(cfg, loadKind.New(never[loadArgs]), "name"),
+		Search: conditional{searchTool(cfg), cfg}, Deactivate: conditional{deactivateTool(cfg), cfg},
 	}
 	var tools []tool.Tool
 	for _, name := range Names() {

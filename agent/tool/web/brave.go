@@ -20,8 +20,7 @@ const maxServiceResults = 20
 // them from 0.
 func brave() engineAPI {
 	return engineAPI{
-		name: "Brave Search", keyVar: "BRAVE_API_KEY", url: "https://api.search.brave.com", path: "res/v1/web/search",
-		forbidden: "check BRAVE_API_KEY and its plan",
+		name: "Brave Search", keyVar: "BRAVE_API_KEY", url: "https://api.search.brave.com", path: "res/v1/web/search", forbidden: "check BRAVE_API_KEY and its plan",
 		request: func(ctx context.Context, at url.URL, key llm.Secret, query string, page int) (*http.Request, error) {
 			if page > 10 {
 				return nil, errors.New("there are no more than 10 pages; ask with other words")

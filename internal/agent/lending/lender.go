@@ -387,8 +387,7 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	}()
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
-	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable),
-		errors.Is(err, community.ErrInvalid):
+	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable), errors.Is(err, community.ErrInvalid):
 		return nil, err
 	case err != nil:
 		return nil, invalid("the agent's name: %.100q", n.Name)

@@ -83,8 +83,7 @@ func (w *wireLimits) limits() (l budget.Limits) {
 	if w == nil {
 		return l
 	}
-	l.Depth, l.Agents = decodeLimit(w.Depth), decodeLimit(w.Agents)
-	l.SpawnsPerMinute, l.ModelCalls = decodeLimit(w.SpawnsPerMinute), decodeLimit(w.ModelCalls)
+	l.Depth, l.Agents, l.SpawnsPerMinute, l.ModelCalls = decodeLimit(w.Depth), decodeLimit(w.Agents), decodeLimit(w.SpawnsPerMinute), decodeLimit(w.ModelCalls)
 	l.Tokens, l.Cost = decodeLimit(w.Tokens), decodeLimit(w.Cost)
 	if w.Wall != nil {
 		if l.Wall = budget.Seconds(*w.Wall); l.Wall == 0 {
@@ -143,12 +142,10 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			}},
 			"places": boolean, "sandbox": object{"type": "object"},
 			"skills": object{"type": "array", "maxItems": maxSkills, "items": object{
-				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"},
-				"properties": object{"name": text(maxSkillName), "hash": text(64)},
+				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"}, "properties": object{"name": text(maxSkillName), "hash": text(64)},
 			}},
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
-				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason),
-				"why": text(2 * maxReason),
+				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
 			"workspace": text(64), "end": text(32), "account": text(32), "constrain": text(32), "plan": boolean, "load": boolean,
 		},

@@ -70,8 +70,7 @@ func (q *Question) check() error {
 	if len(q.ID) > 64 || !toolName().MatchString(q.Tool) {
 		return errors.New("what it asks is no question")
 	}
-	q.Name, q.Diff = visible.Line(q.Name, 128), visible.Truncate(q.Diff, maxDiff)
-	q.Rule, q.Why = visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason)
+	q.Name, q.Rule, q.Why, q.Diff = visible.Line(q.Name, 128), visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason), visible.Truncate(q.Diff, maxDiff)
 	return nil
 }
 

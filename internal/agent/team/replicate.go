@@ -142,8 +142,7 @@ func places(cfg Config, args replicateArgs, count int) (all []replicaPlace, err 
 		err = fmt.Errorf("%d nodes fit, and one call spawns at most %d: choose some with labels", len(nodes), maxCount)
 	}
 	for i, n := range nodes {
-		all = append(all, replicaPlace{name: numberName(args.Name, i, len(nodes)), task: args.Task,
-			where: append(slices.Clone(where), "node="+string(n)), onEach: true})
+		all = append(all, replicaPlace{name: numberName(args.Name, i, len(nodes)), task: args.Task, where: append(slices.Clone(where), "node="+string(n)), onEach: true})
 	}
 	return all, err
 }

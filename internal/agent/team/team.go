@@ -151,8 +151,7 @@ func IsOwnTool(name string) bool { return slices.Contains(OwnTools(), name) }
 
 // Tools returns replicate_agent and OwnTools.
 func (t *Team) Tools() []tool.Tool {
-	return []tool.Tool{replicateTool.New(t.replicate), messageTool.New(t.message), waitTool.New(t.wait), stopTool.New(t.stop),
-		collectTool.New(t.collect)}
+	return []tool.Tool{replicateTool.New(t.replicate), messageTool.New(t.message), waitTool.New(t.wait), stopTool.New(t.stop), collectTool.New(t.collect)}
 }
 
 // Close stops all sub-agents and their tasks and waits until they have ended. Add fails after that.

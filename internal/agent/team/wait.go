@@ -25,8 +25,7 @@ type waitArgs struct {
 	Seconds float64  `json:"seconds,omitempty" jsonschema:"how long to wait at most; absent = until it is so"`
 }
 
-var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, ReadOnly: true,
-	Enums: map[string][]string{"until": {"all", "any", "now"}}})
+var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, ReadOnly: true, Enums: map[string][]string{"until": {"all", "any", "now"}}})
 
 // status is the state of a sub-agent in the results of wait_agents and stop_agents. Models read it.
 type status struct {

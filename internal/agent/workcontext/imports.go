@@ -156,9 +156,7 @@ func mentionsOf(text string) (paths []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		run := line[:len(line)-len(strings.TrimLeft(line, "`"))]
-		if run == "" {
-			run = line[:len(line)-len(strings.TrimLeft(line, "~"))]
-		}
+		run = cmp.Or(run, line[:len(line)-len(strings.TrimLeft(line, "~"))])
 		switch rest := line[len(run):]; {
 		case fence != "":
 			if strings.HasPrefix(run, fence) && rest == "" {

@@ -163,10 +163,9 @@ func checkLink(files []File, f File) string {
 // package secret knows below a home directory: settings of programs, keys and what they are kept in, clouds and
 // clusters. To add one, add it here.
 var secretNames = []string{
-	".env", ".env.*", "*.env", ".envrc", ".htpasswd", ".vault_pass*", ".dockercfg", "*.tfstate", "*.tfstate.*", "*.tfvars", "secrets.y*ml",
-	"secrets.json", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "*.pem", "*.key", "*.p12", "*.pfx",
-	"*.jks", "*.keystore", "*.ppk", "*.kdbx", "*.ovpn", "credentials.json", "client_secret*.json", "service-account*.json",
-	"service_account*.json", "application_default_credentials.json", "kubeconfig", "*.kubeconfig",
+	".env", ".env.*", "*.env", ".envrc", ".htpasswd", ".vault_pass*", ".dockercfg", "*.tfstate", "*.tfstate.*", "*.tfvars", "secrets.y*ml", "secrets.json",
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.ppk", "*.kdbx", "*.ovpn",
+	"credentials.json", "client_secret*.json", "service-account*.json", "service_account*.json", "application_default_credentials.json", "kubeconfig", "*.kubeconfig",
 }
 
 // notSecret are names that look like secrets and are there to be read, or are secret only with a token in them.

@@ -7,6 +7,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ func New(cfg Config, entries []Entry) *Source {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Source{cfg: cfg, entries: entries, refresh: make(chan struct{}, 1), known: map[string]*peer{}, errs: map[string]error{}}
 }
 

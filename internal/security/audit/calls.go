@@ -188,8 +188,7 @@ func (in Inbound) together() Inbound {
 	if in.Allowed {
 		verdict = "allowed"
 	}
-	return Inbound{Peer: in.Peer, Name: in.Name, Allowed: in.Allowed,
-		Why: "Further calls that were " + verdict + ", too many or too long to tell apart."}
+	return Inbound{Peer: in.Peer, Name: in.Name, Allowed: in.Allowed, Why: "Further calls that were " + verdict + ", too many or too long to tell apart."}
 }
 
 // Flush records all counts now. After an error the counts are kept, and the next Note tries again.

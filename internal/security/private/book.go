@@ -1,6 +1,7 @@
 package private
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -99,9 +100,7 @@ func (b Book[T]) read(file string) (record T, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return none, err
 	}
-	if err == nil {
-		err = b.check(record)
-	}
+	err = cmp.Or(err, b.check(record))
 	if err == nil && b.file(b.Key(record)) != file {
 		err = errors.New("it has the name of another record")
 	}

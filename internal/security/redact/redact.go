@@ -72,8 +72,7 @@ var forms = []form{
 	{[]string{"authorization", "bearer"}, lazyregexp.New(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
 	{[]string{"cookie"}, lazyregexp.New(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
 	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
-	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + key + `=` + value),
-		func(v, after string) bool { return notCall(v, after) && !place().MatchString(v) }},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place().MatchString(v) }},
 	{nameHints, lazyregexp.New(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place().MatchString(v) }},
 	{nameHints, lazyregexp.New(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
 		return random(v) && notCall(v, after) && !place().MatchString(v)
@@ -117,8 +116,7 @@ func notCall(_, after string) bool { return !strings.HasPrefix(after, "(") }
 // keep reports whether a value stays: it is no secret, or it could hold what a shell runs, which a
 // record must show.
 func keep(v string) bool {
-	return nothing().MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") ||
-		strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
+	return nothing().MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
 }
 
 // Text returns text with each secret replaced by Mark. Text without secrets is returned unchanged.

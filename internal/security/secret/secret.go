@@ -20,15 +20,13 @@ var names = []string{
 	".local/share/kwalletd", ".kde/share/apps/kwallet", ".config/op", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/keepassxc",
 	"Library/Keychains",
 	// Clouds and clusters.
-	".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".aliyun", ".config/doctl", ".config/hcloud", ".fly", ".config/scw",
-	".terraform.d/credentials.tfrc.json", ".vault-token", ".config/rclone", ".pulumi/credentials.json", ".databrickscfg", ".kaggle",
-	".config/.wrangler", ".config/configstore", ".config/helm/registry",
+	".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".aliyun", ".config/doctl", ".config/hcloud", ".fly", ".config/scw", ".terraform.d/credentials.tfrc.json",
+	".vault-token", ".config/rclone", ".pulumi/credentials.json", ".databrickscfg", ".kaggle", ".config/.wrangler", ".config/configstore", ".config/helm/registry",
 	// Registries and forges.
-	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".config/pypoetry/auth.toml",
-	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties",
-	".nuget/NuGet/NuGet.Config", ".composer/auth.json", ".config/composer/auth.json", ".config/gh", ".config/hub", ".config/glab-cli",
-	".cache/huggingface/token", ".huggingface", ".local/share/uv/credentials", ".dotnet/corefx/cryptography", ".subversion/auth",
-	".sentryclirc", ".local/share/jupyter/runtime",
+	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".config/pypoetry/auth.toml", ".cargo/credentials",
+	".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties", ".nuget/NuGet/NuGet.Config", ".composer/auth.json",
+	".config/composer/auth.json", ".config/gh", ".config/hub", ".config/glab-cli", ".cache/huggingface/token", ".huggingface",
+	".local/share/uv/credentials", ".dotnet/corefx/cryptography", ".subversion/auth", ".sentryclirc", ".local/share/jupyter/runtime",
 	// Passwords in plain text.
 	".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".authinfo", ".authinfo.gpg",
 	// Histories of typed commands, with the passwords that were typed along.
@@ -48,10 +46,9 @@ var names = []string{
 // System are the places that the system keeps from all but root.
 func System() []string {
 	return []string{
-		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd", "/etc/sudoers", "/etc/sudoers.d",
-		"/etc/doas.conf", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private",
-		"/etc/letsencrypt", "/etc/krb5.keytab", "/etc/wireguard", "/etc/NetworkManager/system-connections", "/var/backups/shadow.bak",
-		"/var/backups/gshadow.bak",
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd", "/etc/sudoers", "/etc/sudoers.d", "/etc/doas.conf",
+		"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private", "/etc/letsencrypt",
+		"/etc/krb5.keytab", "/etc/wireguard", "/etc/NetworkManager/system-connections", "/var/backups/shadow.bak", "/var/backups/gshadow.bak",
 	}
 }
 

@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,9 +31,7 @@ func read(file string) ([]Entry, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = v.check()
-	}
+	err = cmp.Or(err, v.check())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; move it away to begin anew", file, err)
 	}

@@ -118,8 +118,7 @@ func (b *Book) Forget(id string) (bool, error) {
 func (b *Book) End(agent string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// it writes nothing
-	_ = b.become(slices.DeleteFunc(slices.Clone(b.entries), func(e Entry) bool { return e.Agent != "" && e.Agent == agent }), false)
+	_ = b.become(slices.DeleteFunc(slices.Clone(b.entries), func(e Entry) bool { return e.Agent != "" && e.Agent == agent }), false) // it writes nothing
 }
 
 // become writes the lasting entries to the file, if they have changed, and only then puts all in force. The caller holds b.mu.

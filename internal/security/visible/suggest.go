@@ -14,8 +14,7 @@ func Suggest(name string, known []string) string {
 	// A name that differs in more letters is another word.
 	best, least := "", 2+len(name)/3
 	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := EditDistance(strings.ToLower(name), strings.ToLower(k), least+1); d < least ||
-			d == least && best != "" && len(best) != len(name) && len(k) == len(name) {
+		if d := EditDistance(strings.ToLower(name), strings.ToLower(k), least+1); d < least || d == least && best != "" && len(best) != len(name) && len(k) == len(name) {
 			best, least = k, d
 		}
 	}

@@ -23,8 +23,7 @@ func Rune(r rune) bool { return unicode.IsPrint(r) && !Blank(r) }
 // type them.
 func Blank(r rune) bool {
 	return r > 0x7f && r != 0xfe0e && r != 0xfe0f &&
-		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff ||
-			unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
 }
 
 // JSON returns v as JSON on one line, with <, > and & as they are, since people and models read them.
@@ -104,12 +103,7 @@ func TruncateRunes(s string, max int) string {
 // IsPlain reports whether s has only the characters of ASCII that can be seen, as nearly all text of a
 // list has: it stays as it is, and takes a column for each byte.
 func IsPlain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Line returns s on one line: a space for a line break or a tab, ? for what is not UTF-8, and

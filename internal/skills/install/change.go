@@ -132,8 +132,7 @@ func (p *Place) plan(t tree, dir string, s Source) (Change, error) {
 	}
 	m, _ := pack.Parse()
 	c := Change{Description: m.Description, Grants: rules(m), Triggers: m.Triggers, Depends: m.Depends, pack: pack}
-	c.LockEntry = LockEntry{Name: pack.Name, Source: s.Location, Path: dir, Version: visible.Line(m.Version, 80), Hash: pack.Hash(),
-		Files: pack.Files}
+	c.LockEntry = LockEntry{Name: pack.Name, Source: s.Location, Path: dir, Version: visible.Line(m.Version, 80), Hash: pack.Hash(), Files: pack.Files}
 	if t.repo != nil {
 		c.Ref, c.Commit, c.NewerTag = t.repo.ref, t.repo.commit, t.repo.newer
 	}

@@ -52,13 +52,11 @@ type repo struct {
 func (r *repo) git(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, fmt.Errorf("git takes longer than %v", gitTimeout))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh",
-		append([]string{"-c", runGit, r.dir, "--git-dir=.", "-c", "gc.auto=0", "-c", "fetch.unpackLimit=1"}, args...)...)
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", runGit, r.dir, "--git-dir=.", "-c", "gc.auto=0", "-c", "fetch.unpackLimit=1"}, args...)...)
 	cmd.WaitDelay = time.Second
 	// Variables such as GIT_DIR would lead git to another repository.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
-	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_ALLOW_PROTOCOL=file:https:ssh", "GIT_TERMINAL_PROMPT=0",
-		"GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_ALLOW_PROTOCOL=file:https:ssh", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	if err := cmd.Run(); err != nil {
 		text, _ := readFile(r.dir, "messages", 400)
 		return "", fmt.Errorf("git: %w: %s", errors.Join(err, context.Cause(ctx)), visible.Line(text, 400))

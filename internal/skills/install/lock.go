@@ -76,8 +76,7 @@ func decodeLock(data []byte) ([]LockEntry, error) {
 		}
 	}
 	// The one form has no unknown fields and no field twice, which people could overlook.
-	if again, err := encodeLock(f.Skills); err != nil || f.Version != lockVersion ||
-		!bytes.Equal(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), again) {
+	if again, err := encodeLock(f.Skills); err != nil || f.Version != lockVersion || !bytes.Equal(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), again) {
 		return nil, fmt.Errorf("%w: it is not of version %d in its one form", ErrLock, lockVersion)
 	}
 	return f.Skills, nil
@@ -156,8 +155,7 @@ func (p *Place) Find(name string) (LockEntry, error) {
 		names = append(names, l.Name)
 	}
 	if err == nil {
-		err = fmt.Errorf("%q is %w: %s does not list it%s", visible.Truncate(name, 64), ErrNotInstalled, filepath.Join(p.base, lockName),
-			visible.Suggest(name, names))
+		err = fmt.Errorf("%q is %w: %s does not list it%s", visible.Truncate(name, 64), ErrNotInstalled, filepath.Join(p.base, lockName), visible.Suggest(name, names))
 	}
 	return LockEntry{}, err
 }

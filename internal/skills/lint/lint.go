@@ -81,8 +81,7 @@ type linter struct {
 
 // add adds a warning.
 func (l *linter) add(code format.Code, field string, line int, text string, args ...any) {
-	l.found = append(l.found, format.Diagnostic{Code: code, Severity: format.Warning, Field: field, Line: line,
-		Message: visible.Escape(fmt.Sprintf(text, args...))})
+	l.found = append(l.found, format.Diagnostic{Code: code, Severity: format.Warning, Field: field, Line: line, Message: visible.Escape(fmt.Sprintf(text, args...))})
 }
 
 // occasion matches the words with which a description says when to use the skill.

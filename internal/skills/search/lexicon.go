@@ -44,8 +44,7 @@ func newLexicon() *lexicon {
 		stop: map[string]bool{}, concepts: map[string][]string{}, longest: map[string]int{}, stems: map[string]string{},
 		english: regexp.MustCompile(`^[a-z]+$`),
 		british: regexp.MustCompile(`(.{2}[iy])s(e[drs]?|ing|ations?)$`),
-		borders: [3]*regexp.Regexp{regexp.MustCompile(`(\p{Ll})(\p{Lu})`), regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll}{2})`),
-			regexp.MustCompile(`(\pL{3})(\d)`)},
+		borders: [3]*regexp.Regexp{regexp.MustCompile(`(\p{Ll})(\p{Lu})`), regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll}{2})`), regexp.MustCompile(`(\pL{3})(\d)`)},
 	}
 	for _, w := range strings.Fields(stopText) {
 		l.stop[w] = true

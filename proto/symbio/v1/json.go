@@ -57,8 +57,7 @@ func (a *FleetAgent) MarshalJSON() ([]byte, error) { return toJSON(a) }
 // and shown, whose parts the other fields have, is left out.
 func (a *Approval) MarshalJSON() ([]byte, error) {
 	out := &Approval{
-		Id: a.GetId(), Agent: a.GetAgent(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Rule: a.GetRule(),
-		Why:   a.GetWhy(),
+		Id: a.GetId(), Agent: a.GetAgent(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Rule: a.GetRule(), Why: a.GetWhy(),
 		Asked: cmp.Or(a.GetAsked(), &timestamppb.Timestamp{}), Deadline: cmp.Or(a.GetDeadline(), &timestamppb.Timestamp{}),
 		Node: a.GetNode(), NodeName: a.GetNodeName(), Digest: a.GetDigest(), Rules: a.GetRules(), Offers: a.GetOffers(),
 	}

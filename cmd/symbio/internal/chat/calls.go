@@ -37,8 +37,7 @@ func (c *Calls) Event(e event.Event) (ended RunningCall, took string) {
 		if len(*c) >= maxRunningCalls {
 			*c = slices.Delete(*c, 0, maxRunningCalls/2)
 		}
-		*c = append(*c, &RunningCall{Agent: e.Agent, ID: f.Call, What: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)),
-			Args: string(f.Args), Began: e.Time})
+		*c = append(*c, &RunningCall{Agent: e.Agent, ID: f.Call, What: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), Args: string(f.Args), Began: e.Time})
 	case i >= 0 && e.Type == event.TypeProgress:
 		(*c)[i].Progress = ProgressText(e)
 	case i >= 0 && e.Type == event.TypeToolResult:

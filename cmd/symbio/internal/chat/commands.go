@@ -156,8 +156,7 @@ func fillPrompt(ctx context.Context, t *conversation, p *symbiov1.MCPPrompt, arg
 		if args = strings.TrimSpace(rest); word != "" {
 			given[a.GetName()] = word
 		} else if a.GetRequired() {
-			t.view.note("/" + terminal.Printable(p.GetCommand()) + " needs " + terminal.Printable(a.GetName()) + ": " +
-				terminal.Printable(a.GetDescription()))
+			t.view.note("/" + terminal.Printable(p.GetCommand()) + " needs " + terminal.Printable(a.GetName()) + ": " + terminal.Printable(a.GetDescription()))
 			return nil
 		}
 	}
@@ -230,8 +229,7 @@ func listApprovals(ctx context.Context, t *conversation, _ string) error {
 			t.term.Show(Approvals(r.GetApprovals()))
 		default:
 			for _, a := range r.GetApprovals() {
-				t.view.note(a.GetId() + " on " + terminal.Printable(a.GetNodeName()) + ": " + visible.Escape(a.GetTool()) + " " +
-					command.PlainJSON(a.GetArgs()))
+				t.view.note(a.GetId() + " on " + terminal.Printable(a.GetNodeName()) + ": " + visible.Escape(a.GetTool()) + " " + command.PlainJSON(a.GetArgs()))
 			}
 		}
 	})

@@ -135,8 +135,7 @@ var errInterrupted = errors.New("interrupted")
 //
 // receive runs in a goroutine until then, beside the goroutines of the terminal. The agent lives on the node
 // as long as the stream; a lost connection ends it.
-func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options,
-	signals <-chan os.Signal) (err error) {
+func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options, signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	defer func() {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func (l *Denials) Add(d Denial) {
 // exit status 3: its task is not allowed.
 func (r *report) finish(env *command.Env, asJSON bool, err error) error {
 	if asJSON {
-		if r.Status == "" {
-			r.Status = "failed"
-		}
+		r.Status = cmp.Or(r.Status, "failed")
 		if err != nil && r.Error == "" {
 			r.Error = err.Error()
 		}

@@ -80,12 +80,10 @@ func printProblems(env *command.Env, problems error) {
 // agent that serves them. An agent that is built in has no path.
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
 	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
-	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"},
-		func(d agentinfo.Summary) []string {
-			path := cmp.Or(d.Path, "built in")
-			return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path,
-				visible.TruncateRunes(d.Description, 100)}
-		})
+	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
+		path := cmp.Or(d.Path, "built in")
+		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, visible.TruncateRunes(d.Description, 100)}
+	})
 }
 
 // withInspection calls do with the agents that a node started here would have, and releases what

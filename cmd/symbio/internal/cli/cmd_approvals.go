@@ -23,8 +23,7 @@ import (
 // the call, until it is answered or its time is over.
 func cmdApprovals(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "approvals", Args: command.NoArgs, RunE: command.RequireSubcommand}
-	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env),
-		cmdApprovalsForget(env))
+	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env), cmdApprovalsForget(env))
 	return cmd
 }
 
@@ -138,8 +137,7 @@ func offersText(p *symbiov1.Approval) string {
 		fmt.Fprintf(&b, "  --lasting would keep: %s\n", visible.Escape(r))
 	}
 	for i, o := range p.GetOffers() {
-		fmt.Fprintf(&b, "  --offer %d: %s\n    %s\n", i+1, visible.Escape(o.GetText()),
-			strings.Join(command.OfferLines(o.GetRules(), o.GetCovers()), "\n    "))
+		fmt.Fprintf(&b, "  --offer %d: %s\n    %s\n", i+1, visible.Escape(o.GetText()), strings.Join(command.OfferLines(o.GetRules(), o.GetCovers()), "\n    "))
 	}
 	return b.String()
 }

@@ -74,8 +74,7 @@ func cmdArtifactsGet(env *command.Env) *cobra.Command {
 
 // receiveArtifact writes an artifact to w, and returns its size and type. It is an error if the type does not begin
 // as it is wanted.
-func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, w io.Writer,
-	want string) (size int, kind string, err error) {
+func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, w io.Writer, want string) (size int, kind string, err error) {
 	stream, err := client.GetArtifact(ctx, r)
 	for err == nil {
 		var c *symbiov1.Chunk

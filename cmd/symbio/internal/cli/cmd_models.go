@@ -127,8 +127,7 @@ func cmdModels(env *command.Env) *cobra.Command {
 			if !env.JSON {
 				env.Notef("the configured model is %s; prices are those of a million tokens, of the catalog in US dollars (%s)", c.Model, catalog.Source())
 			}
-			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "HEALTH", "WHY NOT"},
-				modelJSON.row)
+			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "HEALTH", "WHY NOT"}, modelJSON.row)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
@@ -154,8 +153,7 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 		for _, m := range l.Models {
 			name := l.Provider + ":" + m
 			f := from.Figures(ctx, name)
-			all = append(all, modelJSON{name, l.Provider, l.From, "", f.Window, f.WindowFrom, f.Price, f.PriceFrom, f.Abilities,
-				f.AbilitiesFrom, nil})
+			all = append(all, modelJSON{name, l.Provider, l.From, "", f.Window, f.WindowFrom, f.Price, f.PriceFrom, f.Abilities, f.AbilitiesFrom, nil})
 		}
 	}
 	return all

@@ -407,8 +407,7 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 			return err == nil && d > 0
 		},
 	}
-	for key, to := range map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute,
-		"model_calls": &b.ModelCalls} {
+	for key, to := range map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls} {
 		set[key] = func(value string) bool {
 			n, ok := whole(value, 32)
 			*to = uint32(n)

@@ -47,8 +47,7 @@ func cmdSchema(env *command.Env) *cobra.Command {
 			case list == (len(args) > 0):
 				return command.Usage(fmt.Errorf("give --list, or one of %s", strings.Join(names, ", ")))
 			case list:
-				return command.PrintList(env, schemaSources(), []string{"NAME", "OF"},
-					func(s schemaSource) []string { return []string{s.Name, s.About} })
+				return command.PrintList(env, schemaSources(), []string{"NAME", "OF"}, func(s schemaSource) []string { return []string{s.Name, s.About} })
 			}
 			i := slices.Index(names, args[0])
 			if i < 0 {

@@ -106,8 +106,7 @@ func dirSessions(ctx context.Context, env *command.Env, dir string) ([]session.I
 // chooseSession lets the person at the terminal choose one of all. Enter chooses the first.
 func chooseSession(ctx context.Context, env *command.Env, all []session.Info) (session.Info, error) {
 	for n, i := range all {
-		env.Notef("%3d  %s  %s  %-11s  %s", n+1, i.ID, i.Updated.Local().Format("2006-01-02 15:04"), string(i.State),
-			visible.TruncateRunes(i.Title, 50))
+		env.Notef("%3d  %s  %s  %-11s  %s", n+1, i.ID, i.Updated.Local().Format("2006-01-02 15:04"), string(i.State), visible.TruncateRunes(i.Title, 50))
 	}
 	fmt.Fprintf(env.Err, "Which one? [1-%d, Enter = 1] ", len(all))
 	line, err := env.ReadLine(ctx)

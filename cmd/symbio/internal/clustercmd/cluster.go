@@ -32,8 +32,7 @@ func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	// These commands are about a node that need not run, so they name it by its configuration; the
 	// others ask a running node.
-	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file),
-		cmdClusterLeave(env, &file)} {
+	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
 		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}

@@ -85,8 +85,7 @@ func cmdClusterJoin(env *command.Env) *cobra.Command {
 func joinStatus(err error) error {
 	// The other side answered; trying again with the same token cannot work.
 	for _, refusal := range []error{
-		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster,
-		identity.ErrNameTaken,
+		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster, identity.ErrNameTaken,
 	} {
 		if errors.Is(err, refusal) {
 			return command.Denied(err)

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func Reports(env *command.Env) *cobra.Command {
 // tour are about real paths. args has at most one element; without one it is the current directory.
 func surveyDir(args []string) (string, error) {
 	dir := strings.Join(args, "")
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	info, err := os.Stat(dir)
 	if err != nil {
 		return "", command.NotFound(fmt.Errorf("%w; name a directory that is there, or none for the current one", err))

@@ -178,8 +178,7 @@ func (c *conversation) survey(dir, report string) turn {
 	case c.turns == 1 && c.last[0].IsError:
 		// The skill's grants allow calls from now on, but not calls that a rule denies.
 		return turn{Text: "There is a skill for this, which may look around. I take it.", Calls: []llm.ToolCall{
-			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}),
-			call("find_members", object{"provides": lendCapability})}}
+			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}), call("find_members", object{"provides": lendCapability})}}
 	case c.turns == 2 && c.after("Glob", "total\t0 files\t0 directories"):
 		return turn{Text: "The directory is empty; that is a report too.", Calls: []llm.ToolCall{render(Survey{Dir: dir, Parts: []Part{}})}}
 	case c.turns == 2 && c.after("Glob", "total\t"):

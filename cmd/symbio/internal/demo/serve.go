@@ -16,8 +16,7 @@ const maxSurvey = 16 << 20
 func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) error {
 	s := sdk.NewServer(&sdk.Implementation{Name: "reports", Version: version}, nil)
 	sdk.AddTool(s, &sdk.Tool{
-		Name: "render", Description: "Renders a survey as a Markdown report.",
-		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
+		Name: "render", Description: "Renders a survey as a Markdown report.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
 	}, func(_ context.Context, _ *sdk.CallToolRequest, survey Survey) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: Render(survey)}}}, nil, nil
 	})

@@ -302,8 +302,7 @@ func (t *tour) mapTwice(ctx context.Context) error {
 	}{{"a", &m.Alone}, {"all", &m.Both}} {
 		begin := time.Now()
 		var err error
-		out, err = t.symbio(ctx, mapWords, "map", "--nodes", run.nodes, "--parallel", "4", "--agent", "surveyor", "--lines", "-",
-			"--task", "Shout {item}")
+		out, err = t.symbio(ctx, mapWords, "map", "--nodes", run.nodes, "--parallel", "4", "--agent", "surveyor", "--lines", "-", "--task", "Shout {item}")
 		if err != nil {
 			return err
 		}

@@ -209,8 +209,7 @@ func (v *view) line(e event.Event) string {
 	if data, err := json.Marshal(e); err != nil || json.Unmarshal(data, &fields) != nil {
 		return ""
 	}
-	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text),
-		func(key string) string { return v.value(e, fields, key) }))
+	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text), func(key string) string { return v.value(e, fields, key) }))
 }
 
 // memberKey returns the key of the line about a member that comes, changes or goes. For a member of another node the line

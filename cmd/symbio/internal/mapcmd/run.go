@@ -190,8 +190,7 @@ func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outc
 				YesTo: append([]string{}, d.GetAllow()...)})
 		}
 		if s := result.GetSpent(); s != nil {
-			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()),
-				"cost": s.GetCost()}
+			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()), "cost": s.GetCost()}
 		}
 		if o.Error != "" {
 			return nil

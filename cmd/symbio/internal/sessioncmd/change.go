@@ -55,10 +55,9 @@ func cmdRename(env *command.Env) *cobra.Command {
 // cmdFork returns the command sessions fork.
 func cmdFork(env *command.Env) *cobra.Command {
 	var turn int
-	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), 1,
-		func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
-			return session.Fork(ctx, s, i, turn)
-		})
+	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), 1, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
+		return session.Fork(ctx, s, i, turn)
+	})
 	cmd.Flags().IntVar(&turn, "turn", 0, "number `N` of the last exchange to take over, as symbio sessions show prints it (default the last one that ended)")
 	return cmd
 }

@@ -19,8 +19,7 @@ import (
 func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "sessions", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.PersistentFlags().StringVar(&env.Node, "node", "", "only sessions of the node `NAME` on this machine; with --on, the node that asks (default all)")
-	cmd.AddCommand(cmdList(env), cmdSearch(env), cmdShow(env), cmdExport(env), cmdRename(env), cmdFork(env), cmdUndo(env), cmdDelete(env),
-		cmdPrune(env), cmdCost(env))
+	cmd.AddCommand(cmdList(env), cmdSearch(env), cmdShow(env), cmdExport(env), cmdRename(env), cmdFork(env), cmdUndo(env), cmdDelete(env), cmdPrune(env), cmdCost(env))
 	for _, c := range cmd.Commands() {
 		if strings.Contains(c.Use, " ID") {
 			c.ValidArgsFunction = completeIDs(env)

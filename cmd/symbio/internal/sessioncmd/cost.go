@@ -52,8 +52,7 @@ func cmdCost(env *command.Env) *cobra.Command {
 	}}
 	cmd.Flags().Func("since", "count from this `TIME` on: an age such as 7d or 24h, or a day such as 2026-11-01 (default 7d)", pastTime(&q.Since))
 	cmd.Flags().Func("until", "count up to this `TIME`, of the same forms (default now)", pastTime(&q.Until))
-	cmd.Flags().StringSliceVar(&q.By, "by", []string{"day"},
-		"a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
+	cmd.Flags().StringSliceVar(&q.By, "by", []string{"day"}, "a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
 	cmd.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a heading")
 	cmd.Flags().BoolVar(&f.allNodes, "all-nodes", false, "add the other nodes of the community")
 	cmd.Flags().StringVar(&f.on, "on", "", "only another `NODE` of the community, by its id or name (default this machine)")

@@ -92,19 +92,18 @@ func ageText(t time.Time) string {
 // cmdSearch returns the command sessions search.
 func cmdSearch(env *command.Env) *cobra.Command {
 	q := session.Query{Op: session.OpSearch}
-	cmd := readCommand(env, &cobra.Command{Use: "search WORDS", Args: command.MinArgs(1)},
-		func(ctx context.Context, read reader, args []string) error {
-			if q.Words = strings.Join(args, " "); strings.TrimSpace(q.Words) == "" || q.Limit < 1 {
-				return command.Usage(errors.New("write words to search for, and a --limit from 1 on"))
-			}
-			found, err := read(ctx, q)
-			if err != nil {
-				return err
-			}
-			return command.PrintList(env, found, []string{"ID", "AGE", "TITLE", "FOUND"}, func(l session.Line) []string {
-				return []string{l.Session.ID, ageText(l.Session.Updated), l.Session.Title, l.Text}
-			})
+	cmd := readCommand(env, &cobra.Command{Use: "search WORDS", Args: command.MinArgs(1)}, func(ctx context.Context, read reader, args []string) error {
+		if q.Words = strings.Join(args, " "); strings.TrimSpace(q.Words) == "" || q.Limit < 1 {
+			return command.Usage(errors.New("write words to search for, and a --limit from 1 on"))
+		}
+		found, err := read(ctx, q)
+		if err != nil {
+			return err
+		}
+		return command.PrintList(env, found, []string{"ID", "AGE", "TITLE", "FOUND"}, func(l session.Line) []string {
+			return []string{l.Session.ID, ageText(l.Session.Updated), l.Session.Title, l.Text}
 		})
+	})
 	cmd.Flags().IntVar(&q.Limit, "limit", 20, "show at most `N` places, the latest ones")
 	return cmd
 }

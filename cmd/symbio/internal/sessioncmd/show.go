@@ -27,13 +27,12 @@ func cmdShow(env *command.Env) *cobra.Command {
 // cmdExport returns the command sessions export.
 func cmdExport(env *command.Env) *cobra.Command {
 	var format string
-	cmd := readCommand(env, &cobra.Command{Use: "export ID", Args: command.ExactArgs(1)},
-		func(ctx context.Context, read reader, args []string) error {
-			if format != "markdown" && format != "jsonl" {
-				return command.Usage(fmt.Errorf("--format %q: write markdown or jsonl", format))
-			}
-			return printSession(ctx, env, read, args[0], env.JSON || format == "jsonl", true)
-		})
+	cmd := readCommand(env, &cobra.Command{Use: "export ID", Args: command.ExactArgs(1)}, func(ctx context.Context, read reader, args []string) error {
+		if format != "markdown" && format != "jsonl" {
+			return command.Usage(fmt.Errorf("--format %q: write markdown or jsonl", format))
+		}
+		return printSession(ctx, env, read, args[0], env.JSON || format == "jsonl", true)
+	})
 	cmd.Flags().StringVar(&format, "format", "markdown", "`FORMAT`: markdown, or jsonl for every entry with all fields")
 	return cmd
 }

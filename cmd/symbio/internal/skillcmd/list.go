@@ -73,8 +73,7 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 					Errors    []*symbiov1.SkillProblem `json:"errors"`
 					Notes     []*symbiov1.SkillProblem `json:"notes,omitempty"`
 					Truncated bool                     `json:"truncated"`
-				}{append([]*symbiov1.Skill{}, all.GetSkills()...), append([]*symbiov1.SkillProblem{}, all.GetErrors()...), all.GetNotes(),
-					all.GetTruncated()})
+				}{append([]*symbiov1.Skill{}, all.GetSkills()...), append([]*symbiov1.SkillProblem{}, all.GetErrors()...), all.GetNotes(), all.GetTruncated()})
 			}
 			return command.PrintList(env, all.GetSkills(), []string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION", "OFF BY"}, skillRow)
 		},

@@ -21,8 +21,7 @@ import (
 
 // scopes are the values of --scope. "repo" is accepted for "project", as in other tools. They are
 // in the order of precedence.
-var scopes = []string{string(skills.ScopeProject), string(skills.ScopeUser), string(skills.ScopeConfig), string(skills.ScopeBundled),
-	string(skills.ScopePeer)}
+var scopes = []string{string(skills.ScopeProject), string(skills.ScopeUser), string(skills.ScopeConfig), string(skills.ScopeBundled), string(skills.ScopePeer)}
 
 // cmdSkillsSearch returns the command skills search. Its exit status is 4 when nothing is found. It
 // searches the skills of the running node of this directory, or those on the disk without one; see

@@ -111,8 +111,7 @@ type selectionResult struct {
 
 // testSelection asks the model about each task and prints the results. The error says how many are
 // not as expected. The JSON names are a contract.
-func testSelection(ctx context.Context, env *command.Env, here localSkills, catalog skills.Catalog, one skills.Skill,
-	tests []selectionResult, name string) error {
+func testSelection(ctx context.Context, env *command.Env, here localSkills, catalog skills.Catalog, one skills.Skill, tests []selectionResult, name string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -142,8 +141,7 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	} else {
 		err = command.PrintList(env, tests, []string{"RESULT", "EXPECTED", "TAKEN", "TASK"}, func(r selectionResult) []string {
 			verdict := map[bool]string{true: "ok", false: "not ok"}[r.OK]
-			return []string{verdict, r.Expect, cmp.Or(r.Error, strings.Join(r.Taken, " "), "-"),
-				visible.TruncateRunes(terminal.Printable(r.Task), 100)}
+			return []string{verdict, r.Expect, cmp.Or(r.Error, strings.Join(r.Taken, " "), "-"), visible.TruncateRunes(terminal.Printable(r.Task), 100)}
 		})
 	}
 	if err == nil && failed > 0 {

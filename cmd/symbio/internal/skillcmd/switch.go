@@ -216,8 +216,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 func (s *skillSwitch) picker() *tui.Picker {
 	p := &tui.Picker{}
 	for _, k := range s.All {
-		row := tui.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200),
-			On: k.GetEnabled(), WasOn: k.GetEnabled()}
+		row := tui.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), WasOn: k.GetEnabled()}
 		switch {
 		case k.GetEnabled():
 		case s.IsOff(k.GetName()) && len(s.Matching(k.GetName())) > 1:

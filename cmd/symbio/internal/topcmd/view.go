@@ -114,8 +114,7 @@ func (k *look) decisionCells(a *symbiov1.Approval) []cell {
 }
 
 func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
-	cells := []cell{{head: "NODE", width: 20, text: n.GetName(), style: k.st.Bold},
-		{head: "STATE", width: 11, text: n.GetState(), style: k.stateStyle(n.GetState())}}
+	cells := []cell{{head: "NODE", width: 20, text: n.GetName(), style: k.st.Bold}, {head: "STATE", width: 11, text: n.GetState(), style: k.stateStyle(n.GetState())}}
 	last := cell{head: "RTT, PROBLEM", text: cmp.Or(n.GetWithheld(), n.GetWhy(), strings.Join(n.GetProblems(), "; ")), style: k.st.Bad}
 	if n.GetAgents() == 0 && last.text != "" && k.height > 0 { // there are no figures, and the reason needs the room
 		return append(cells, last)
@@ -123,12 +122,9 @@ func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
 	if last.text == "" && n.GetRttMs() > 0 {
 		last = cell{head: last.head, text: fmt.Sprintf("%.1f ms", n.GetRttMs())}
 	}
-	return append(cells, cell{head: "AGENTS", width: -6, text: fmt.Sprint(n.GetAgents())},
-		cell{head: "WORK", width: -4, text: fmt.Sprint(n.GetWorking())},
-		cell{head: "WAIT", width: -4, text: fmt.Sprint(n.GetWaiting())},
-		cell{head: "COST", width: -7, text: fmt.Sprintf("$%.2f", n.GetSpent().GetCost())},
-		cell{head: "TOKENS", width: -6, text: budget.Rounded(tokens(n.GetSpent())), wide: true},
-		cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
+	return append(cells, cell{head: "AGENTS", width: -6, text: fmt.Sprint(n.GetAgents())}, cell{head: "WORK", width: -4, text: fmt.Sprint(n.GetWorking())},
+		cell{head: "WAIT", width: -4, text: fmt.Sprint(n.GetWaiting())}, cell{head: "COST", width: -7, text: fmt.Sprintf("$%.2f", n.GetSpent().GetCost())},
+		cell{head: "TOKENS", width: -6, text: budget.Rounded(tokens(n.GetSpent())), wide: true}, cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
 		cell{head: "ADDRESS", width: 14, text: n.GetAddr(), wide: true}, last)
 }
 
@@ -292,8 +288,7 @@ func (m *model) heights(room int) (rows [panelCount]int) {
 // header returns the first row: what the community is and does.
 func (m *model) header() string {
 	t, style := m.Total(), m.look.st.Bold
-	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"),
-		chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
+	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"), chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
 	if t.GetWaiting() > 0 {
 		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.look.stateStyle("waiting")
 	}

@@ -156,8 +156,7 @@ func (r markdownRenderer) link(text string) (string, int) {
 	}
 	n := len("[](") + len(name) + len(target) + len(")")
 	style := r.st.Accent
-	if u, err := url.Parse(target); r.links && err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
-		strings.Trim(target, urlBytes) == "" {
+	if u, err := url.Parse(target); r.links && err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(target, urlBytes) == "" {
 		style = style.Hyperlink(target)
 	}
 	if name == target {
@@ -181,14 +180,12 @@ func ShowsLinks(getenv func(string) string) bool {
 		}
 	}
 	vte, _ := strconv.Atoi(getenv("VTE_VERSION"))
-	return vte >= 5000 || getenv("WT_SESSION")+getenv("KONSOLE_VERSION") != "" ||
-		slices.Contains([]string{"iTerm.app", "WezTerm", "vscode"}, getenv("TERM_PROGRAM"))
+	return vte >= 5000 || getenv("WT_SESSION")+getenv("KONSOLE_VERSION") != "" || slices.Contains([]string{"iTerm.app", "WezTerm", "vscode"}, getenv("TERM_PROGRAM"))
 }
 
 // isTable reports whether lines begin with a table: a row of names and one of dashes.
 func isTable(lines []string) bool {
-	return len(lines) > 1 && strings.Contains(lines[0], "|") && strings.Contains(lines[1], "-") && strings.Contains(lines[1], "|") &&
-		strings.Trim(lines[1], "|-: ") == ""
+	return len(lines) > 1 && strings.Contains(lines[0], "|") && strings.Contains(lines[1], "-") && strings.Contains(lines[1], "|") && strings.Trim(lines[1], "|-: ") == ""
 }
 
 // maxTableColumns bounds the columns of a table; more do not fit any terminal.

@@ -82,8 +82,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		o := &overlay{title: "Decisions that wait", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, a := range msg {
-				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+
-					command.PlainJSON(a.GetArgs()))
+				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
 			}
 			return rows
 		}

@@ -319,8 +319,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	prompt := []string{"  why not? Enter sends it, Esc goes back"}
 	if names, form := formFields(q); p.reasoning && len(p.filled) < len(names) {
 		name := names[len(p.filled)]
-		prompt = Wrap(fmt.Sprintf("  %d of %d: %s  %s", len(p.filled)+1, len(names), visible.Escape(name),
-			visible.Escape(form.Fields[name].String())), columns)
+		prompt = Wrap(fmt.Sprintf("  %d of %d: %s  %s", len(p.filled)+1, len(names), visible.Escape(name), visible.Escape(form.Fields[name].String())), columns)
 		prompt = append(prompt, "  "+cmp.Or(visible.Escape(p.wrong), "Enter takes it, Esc goes back"))
 		body = Wrap("  "+visible.Escape(form.Message), columns)
 	} else if IsQuestion(q) {

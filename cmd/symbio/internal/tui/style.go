@@ -23,8 +23,7 @@ func NewStyles(color bool) Styles {
 	}
 	return Styles{
 		Dim: s().Faint(true), Bold: s().Bold(true), Italic: s().Italic(true), Bad: s().Foreground(lipgloss.Red), Good: s().Foreground(lipgloss.Green),
-		Warn: s().Foreground(lipgloss.Yellow), Accent: s().Foreground(lipgloss.Cyan), Code: s().Foreground(lipgloss.Magenta),
-		Selected: s().Reverse(true),
+		Warn: s().Foreground(lipgloss.Yellow), Accent: s().Foreground(lipgloss.Cyan), Code: s().Foreground(lipgloss.Magenta), Selected: s().Reverse(true),
 	}
 }
 

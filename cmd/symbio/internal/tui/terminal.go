@@ -63,8 +63,7 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 	})
 	m.printer.starting = true
 	drawn := func() { p.group.Go(func() error { p.tea.Send(startedMsg{}); return nil }) }
-	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(&output{File: out, drawn: drawn}), tea.WithoutSignalHandler(),
-		tea.WithFPS(framesPerSecond))
+	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(&output{File: out, drawn: drawn}), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	p.group.Go(func() error {
 		defer close(p.inputs)
 		_, err := p.tea.Run()

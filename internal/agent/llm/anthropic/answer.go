@@ -111,8 +111,7 @@ type counts struct {
 // add replaces the counts that u has. A field that the event does not have is nil and keeps its
 // value.
 func (c *counts) add(u usage) {
-	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead},
-		{u.CacheWrite, &c.cacheWrites}} {
+	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead}, {u.CacheWrite, &c.cacheWrites}} {
 		if n.from != nil {
 			*n.to, c.reported = *n.from, true
 		}

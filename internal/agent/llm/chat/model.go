@@ -79,8 +79,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 
 // canFailOver reports whether another node may succeed after this error.
 func canFailOver(err error) bool {
-	return errors.Is(err, llm.ErrRateLimited) || errors.Is(err, llm.ErrUnavailable) || errors.Is(err, llm.ErrDenied) ||
-		errors.Is(err, llm.ErrNoModel) ||
+	return errors.Is(err, llm.ErrRateLimited) || errors.Is(err, llm.ErrUnavailable) || errors.Is(err, llm.ErrDenied) || errors.Is(err, llm.ErrNoModel) ||
 		errors.Is(err, llm.ErrAuth) || errors.Is(err, llm.ErrQuota) || errors.Is(err, llm.ErrTimeout)
 }
 

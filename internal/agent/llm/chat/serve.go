@@ -59,8 +59,7 @@ func decode(data []byte) (llm.Request, error) {
 	if err := json.Unmarshal(data, &q); err != nil {
 		return llm.Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 || q.MaxTokens < 0 ||
-		!slices.Contains(efforts, q.Effort) {
+	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 || q.MaxTokens < 0 || !slices.Contains(efforts, q.Effort) {
 		return llm.Request{}, fmt.Errorf("%w: want 1 to %d messages, at most %d tools, and an effort of low, medium or high", ErrRequest, maxMessages, maxTools)
 	}
 	options := q.Request

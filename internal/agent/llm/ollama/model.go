@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("ollama: the window is negative")
 	}
 	m := &Model{server: s, logger: cfg.Logger, model: cfg.Model, window: cfg.Window}
-	if m.logger == nil {
-		m.logger = slog.New(slog.DiscardHandler)
-	}
+	m.logger = cmp.Or(m.logger, slog.New(slog.DiscardHandler))
 	return m, nil
 }
 

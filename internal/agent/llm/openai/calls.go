@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -63,12 +64,8 @@ func (c *calls) add(f fragment) error {
 		}
 		c.list = append(c.list, p)
 	}
-	if p.id == "" {
-		p.id = f.ID
-	}
-	if p.name == "" {
-		p.name = f.Function.Name
-	}
+	p.id = cmp.Or(p.id, f.ID)
+	p.name = cmp.Or(p.name, f.Function.Name)
 	p.write(f.Function.Arguments)
 	p.own.add(f.raw)
 	return nil

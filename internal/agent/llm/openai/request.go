@@ -281,8 +281,7 @@ func content(text string, images []llm.Image) any {
 // imageParts returns a part for each image, as a data URL: the server need not fetch anything.
 func imageParts(images []llm.Image) (parts []wirePart) {
 	for _, i := range images {
-		parts = append(parts, wirePart{Type: "image_url",
-			Image: &wireImage{"data:" + i.Type + ";base64," + base64.StdEncoding.EncodeToString(i.Data)}})
+		parts = append(parts, wirePart{Type: "image_url", Image: &wireImage{"data:" + i.Type + ";base64," + base64.StdEncoding.EncodeToString(i.Data)}})
 	}
 	return parts
 }

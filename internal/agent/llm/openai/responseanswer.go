@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -310,9 +311,7 @@ func (rd *responseAnswer) End() error {
 
 // arguments returns the arguments of a call; whole is true if the server has ended it, and they are an object.
 func (it *openItem) arguments() (args json.RawMessage, whole bool) {
-	if it.Arguments == "" {
-		it.Arguments = it.args.String()
-	}
+	it.Arguments = cmp.Or(it.Arguments, it.args.String())
 	args = llm.Args(it.Arguments)
 	return args, it.done && it.Status != "incomplete" && args[0] == '{'
 }

@@ -160,8 +160,7 @@ func (l *itemList) upTo(b, c int) {
 		l.phase = ""
 	}
 	for _, call := range l.m.Calls[l.calls:c] {
-		l.items = append(l.items, item{Type: "function_call", CallID: responseCallID(call.ID), Name: call.Name,
-			Arguments: string(llm.Object(call.Args))})
+		l.items = append(l.items, item{Type: "function_call", CallID: responseCallID(call.ID), Name: call.Name, Arguments: string(llm.Object(call.Args))})
 	}
 	l.text, l.calls, l.end = b, c, len(l.items)
 }

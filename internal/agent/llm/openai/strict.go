@@ -9,9 +9,8 @@ import (
 // strictKeywords are the keywords of JSON Schema that OpenAI's strict mode takes, and strictFormats the
 // formats of strings. A schema with another one would be refused with the whole request.
 var (
-	strictKeywords = []string{"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs",
-		"definitions", "title", "description", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-		"multipleOf", "minItems", "maxItems"}
+	strictKeywords = []string{"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs", "definitions",
+		"title", "description", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"}
 	strictFormats = []any{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 )
 

@@ -64,14 +64,11 @@ type Model struct {
 // New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If
 // all fail, the error wraps all their errors; without models it is llm.ErrNoModel.
 func New(cfg Config, models ...llm.Model) *Model {
-	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Minute)
-	cfg.BackOff, cfg.MaxBackOff = cmp.Or(cfg.BackOff, 500*time.Millisecond), cmp.Or(cfg.MaxBackOff, 30*time.Second)
+	cfg.Patience, cfg.BackOff, cfg.MaxBackOff = cmp.Or(cfg.Patience, 10*time.Minute), cmp.Or(cfg.BackOff, 500*time.Millisecond), cmp.Or(cfg.MaxBackOff, 30*time.Second)
 	if cfg.Book == nil {
 		cfg.Book = new(Book)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	m := &Model{cfg: cfg, models: models}
 	for _, one := range models {
 		m.servers = append(m.servers, cfg.Book.server(one.Name()))

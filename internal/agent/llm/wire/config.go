@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -54,15 +55,9 @@ func (c Config) withDefaults(d Dialect) Config {
 	set(&c.Connect, 10*time.Second)
 	set(&c.FirstToken, 3*time.Minute)
 	set(&c.Stall, 90*time.Second)
-	if c.BaseURL == "" {
-		c.BaseURL = d.BaseURL
-	}
-	if c.Name == "" {
-		c.Name = d.Provider + ":" + c.Model
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, d.BaseURL)
+	c.Name = cmp.Or(c.Name, d.Provider+":"+c.Model)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

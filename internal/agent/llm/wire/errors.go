@@ -125,8 +125,7 @@ func (c complaint) isMisplaced() bool {
 // namesModel reports whether a complaint with status 404 is about a model, or about what Azure calls one, and not about the path.
 func (c complaint) namesModel(body []byte) bool {
 	text := strings.ToLower(c.Code + " " + c.text(body))
-	return strings.Contains(text, "model") || strings.Contains(text, "deployment") ||
-		c.Type == "not_found_error" && !strings.Contains(text, "file not found")
+	return strings.Contains(text, "model") || strings.Contains(text, "deployment") || c.Type == "not_found_error" && !strings.Contains(text, "file not found")
 }
 
 // misplaced returns the error for a server that has nothing at the address that was asked.

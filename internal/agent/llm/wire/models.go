@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,9 +18,7 @@ const maxList = 8 << 20
 // connection and cfg.FirstToken for the answer. cfg.Model is not used. Errors are *llm.Error, those
 // of ctx, or about a setting.
 func Models(ctx context.Context, cfg Config, d Dialect) ([]string, error) {
-	if cfg.Name == "" {
-		cfg.Name = "list"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "list")
 	s, err := open(cfg, d)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Provider, err)

@@ -199,8 +199,7 @@ func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definit
 			rules []permission.Rule
 		}{{"final_deny", g.FinalDeny}, {"override", g.Override}, {"deny", g.Deny}, {"ask", g.Ask}, {"allow", g.Allow}} {
 			for _, r := range list.rules {
-				link.Rules = append(link.Rules,
-					Rule{list.name, r.String(), cmp.Or(d.Guardrail.At(list.name, r.String()), "preset "+d.Guardrail.Preset)})
+				link.Rules = append(link.Rules, Rule{list.name, r.String(), cmp.Or(d.Guardrail.At(list.name, r.String()), "preset "+d.Guardrail.Preset)})
 			}
 		}
 		all = append(all, link)

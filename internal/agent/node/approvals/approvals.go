@@ -129,8 +129,7 @@ func (d *Queue) reportAnswer(r *request, a tool.Answer) {
 	if a.Allow {
 		a.Reason = ""
 	}
-	d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: r.Agent, Why: a.Why,
-		Part: event.Answer{ID: r.id, Allow: a.Allow, By: a.By, Reason: a.Reason}})
+	d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: r.Agent, Why: a.Why, Part: event.Answer{ID: r.id, Allow: a.Allow, By: a.By, Reason: a.Reason}})
 }
 
 // add puts a request into the queue. It returns nil and the reason, as a
@@ -146,8 +145,7 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 		return nil, "Too many calls wait for a person already, so it is denied. Try again later."
 	}
 	now := time.Now()
-	keepable := permission.Keepable{Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)),
-		Offers: asked.Offers}
+	keepable := permission.Keepable{Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Offers: asked.Offers}
 	s, err := d.number(content{
 		Keepable: keepable, Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
 		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
@@ -302,7 +300,6 @@ func (w *pendingRequest) currentDiff() string {
 // first, since they start with a counter.
 func sortApprovals(all []*symbiov1.Approval) {
 	slices.SortStableFunc(all, func(x, y *symbiov1.Approval) int {
-		return cmp.Or(x.GetAsked().AsTime().Compare(y.GetAsked().AsTime()), cmp.Compare(len(x.GetId()), len(y.GetId())),
-			cmp.Compare(x.GetId(), y.GetId()))
+		return cmp.Or(x.GetAsked().AsTime().Compare(y.GetAsked().AsTime()), cmp.Compare(len(x.GetId()), len(y.GetId())), cmp.Compare(x.GetId(), y.GetId()))
 	})
 }

@@ -73,8 +73,7 @@ func (d *Queue) Offer() error {
 	answer := community.Capability{Name: approvalsAnswer, Description: "Decides one of them. For people at other nodes: `symbio approvals allow`.",
 		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"},"reason":{"type":"string"}}}`)}
 	const refusal = "approvals are answered by people, not by agents" // agents must not approve their own calls
-	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)),
-		d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
+	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)), d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
 }
 
 // RequirePerson returns a provider that refuses calls that a node makes on
@@ -248,8 +247,7 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	_, err = d.cfg.Community.Invoke(ctx, community.MemberID(a.GetNode()), approvalsAnswer,
-		community.Signal{Data: data, ContentType: "application/json"})
+	_, err = d.cfg.Community.Invoke(ctx, community.MemberID(a.GetNode()), approvalsAnswer, community.Signal{Data: data, ContentType: "application/json"})
 	switch {
 	case errors.Is(err, community.ErrDenied):
 		return nil, fmt.Errorf("%w: node %s: %s", community.ErrDenied, a.GetNodeName(), d.adviceFor(err))

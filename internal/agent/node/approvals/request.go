@@ -49,8 +49,7 @@ type request struct {
 // event returns the event of a request that waits.
 func (r request) event(diff string) event.Event {
 	return event.Event{Type: event.TypeApproval, Agent: r.Agent, Name: r.Name, Why: r.Why, Part: event.Approval{
-		ID: r.id, Digest: digestOf(r.text), For: r.For, Tool: r.Tool, Args: r.Args, Rule: r.Rule, Keepable: r.Keepable, Diff: diff,
-		Asked: r.Asked, Deadline: r.Deadline,
+		ID: r.id, Digest: digestOf(r.text), For: r.For, Tool: r.Tool, Args: r.Args, Rule: r.Rule, Keepable: r.Keepable, Diff: diff, Asked: r.Asked, Deadline: r.Deadline,
 	}}
 }
 

@@ -7,6 +7,7 @@
 package clusterinfo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -183,9 +184,7 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 		n := NodeOf(r, "unavailable")
 		if one, ok := seen[n.ID]; ok {
 			n.State, n.Authority = one.State, n.Authority || one.Authority
-			if n.Name == "" {
-				n.Name = one.Name
-			}
+			n.Name = cmp.Or(n.Name, one.Name)
 			delete(seen, n.ID)
 		}
 		// Without a running node the connections are unknown; "unavailable" would be a guess.

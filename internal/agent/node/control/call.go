@@ -35,8 +35,7 @@ func (c *server) CallStream(r *symbiov1.CallRequest, stream symbiov1.Control_Cal
 // updateEvent converts an update to its message.
 func updateEvent(u community.Update) *symbiov1.CallEvent {
 	if u.Output != nil {
-		return &symbiov1.CallEvent{Missed: u.Missed,
-			Event: &symbiov1.CallEvent_Chunk{Chunk: &symbiov1.Chunk{Data: u.Output, ContentType: u.ContentType}}}
+		return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Chunk{Chunk: &symbiov1.Chunk{Data: u.Output, ContentType: u.ContentType}}}
 	}
 	p := &symbiov1.Progress{Message: u.Progress.Message, Done: u.Progress.Done, Total: u.Progress.Total}
 	return &symbiov1.CallEvent{Missed: u.Missed, Event: &symbiov1.CallEvent_Progress{Progress: p}}
@@ -56,8 +55,7 @@ func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate fun
 	ctx = community.WithTrace(ctx, community.ParseTrace(r.GetTraceparent(), r.GetTracestate()))
 	var failed []error
 	for _, m := range able {
-		reply, err := c.cfg.Community.InvokeStream(ctx, m.ID, r.GetCapability(),
-			community.Signal{Data: r.GetData(), ContentType: r.GetContentType()}, onUpdate)
+		reply, err := c.cfg.Community.InvokeStream(ctx, m.ID, r.GetCapability(), community.Signal{Data: r.GetData(), ContentType: r.GetContentType()}, onUpdate)
 		if err == nil {
 			return &symbiov1.CallReply{Data: reply.Data, ContentType: reply.ContentType, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 		}

@@ -56,8 +56,7 @@ func (c *server) Converse(stream symbiov1.Control_ConverseServer) error {
 // sub-agents, and terminates it at the end. recv returns the messages after the
 // first; nil means that there are none. converse returns when all messages are
 // answered, ctx ends, or sending fails.
-func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest,
-	recv func() (*symbiov1.ConverseRequest, error), send func(*symbiov1.Event) error) error {
+func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv func() (*symbiov1.ConverseRequest, error), send func(*symbiov1.Event) error) error {
 	order, err := c.order(ctx, open)
 	if err != nil {
 		return err
@@ -91,8 +90,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest,
 // spawn spawns the agent of a conversation. If waits is true and an agent works in
 // the session, as when the node goes on with a task by itself, it sends a notice
 // and waits for the end of that task.
-func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *event.Subscription,
-	send func(*symbiov1.Event) error) (community.Member, error) {
+func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *event.Subscription, send func(*symbiov1.Event) error) (community.Member, error) {
 	for told := false; ; told = true {
 		m, err := c.cfg.Agents.Spawn(ctx, o)
 		if !waits || !errors.Is(err, session.ErrInUse) {
@@ -163,8 +161,7 @@ type turn struct {
 
 // run runs the three goroutines and returns when all have ended; the first
 // error ends the others.
-func (d *conversationStream) run(ctx context.Context, task string, pictures []*symbiov1.Picture, s session.Info,
-	recv func() (*symbiov1.ConverseRequest, error)) error {
+func (d *conversationStream) run(ctx context.Context, task string, pictures []*symbiov1.Picture, s session.Info, recv func() (*symbiov1.ConverseRequest, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	resume := task == "" && len(pictures) == 0 && s.Open
 	if task != "" || len(pictures) > 0 || resume {
@@ -293,8 +290,7 @@ func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage
 	if err != nil && r.Outcome == "" {
 		r = conversation.Receipt{Outcome: conversation.Returned, Text: m.GetText(), At: time.Now(), Why: err.Error()}
 	}
-	d.emit(ctx, event.Event{Type: event.TypeReceipt, Text: r.Text, Why: r.Why,
-		Part: event.Steering{ID: m.GetId(), Outcome: string(r.Outcome), Turn: r.Turn, At: r.At}})
+	d.emit(ctx, event.Event{Type: event.TypeReceipt, Text: r.Text, Why: r.Why, Part: event.Steering{ID: m.GetId(), Outcome: string(r.Outcome), Turn: r.Turn, At: r.At}})
 }
 
 // interrupt ends the running turn, or the next one if none has begun.
@@ -340,8 +336,7 @@ func shorten(all []llm.Message) []llm.Message {
 			out[i].Calls = append(out[i].Calls, c)
 		}
 		for _, r := range m.Results {
-			out[i].Results = append(out[i].Results,
-				llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, maxToolRunes), IsError: r.IsError})
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, maxToolRunes), IsError: r.IsError})
 		}
 	}
 	return out

@@ -41,8 +41,7 @@ func (c *fleetServer) Interrupt(ctx context.Context, r *symbiov1.InterruptReques
 	if err != nil && !idle {
 		return nil, err
 	}
-	return &symbiov1.InterruptReply{Interrupted: !idle, Member: string(m.ID), Name: m.Name, Node: string(m.Node),
-		NodeName: c.cfg.NodeName(m.Node)}, nil
+	return &symbiov1.InterruptReply{Interrupted: !idle, Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
 // maxConversation bounds the messages of a Conversation in bytes: most of the 4 MiB that gRPC accepts

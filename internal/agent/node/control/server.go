@@ -314,8 +314,7 @@ func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symb
 	case err != nil:
 		return nil, err
 	}
-	c.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too",
-		Part: event.Node{ID: string(to)}})
+	c.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
 	return &symbiov1.PromoteReply{}, nil
 }
 

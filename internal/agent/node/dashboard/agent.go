@@ -27,8 +27,7 @@ const steerTimeout = 20 * time.Second
 func agentPage() page {
 	return page{Path: "/agents/{id}", Name: "agent", Title: "Agent", Live: true, Data: agentData, Actions: map[string]action{
 		"steer": {done: "The agent has your text, or gets it with its next task.", do: func(ctx context.Context, v *view, form url.Values) error {
-			r, err := v.cfg.Client.Steer(ctx,
-				&symbiov1.SteerRequest{Member: v.Request.PathValue("id"), Text: form.Get("text"), Timeout: durationpb.New(steerTimeout)})
+			r, err := v.cfg.Client.Steer(ctx, &symbiov1.SteerRequest{Member: v.Request.PathValue("id"), Text: form.Get("text"), Timeout: durationpb.New(steerTimeout)})
 			if err == nil && r.GetOutcome() == "returned" {
 				return status.Error(codes.Unavailable, "the text was not delivered: "+r.GetWhy())
 			}

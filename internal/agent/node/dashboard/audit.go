@@ -61,6 +61,5 @@ func auditData(ctx context.Context, v *view) (any, error) {
 
 // selects reports whether the filters select a decision.
 func (d decisions) selects(e audit.Entry) bool {
-	return (d.Agent == "" || visible.IsNamed(d.Agent, e.Name, e.Agent)) && (d.Tool == "" || d.Tool == e.Tool) &&
-		(d.Verdict == "" || d.Verdict == e.Verdict)
+	return (d.Agent == "" || visible.IsNamed(d.Agent, e.Name, e.Agent)) && (d.Tool == "" || d.Tool == e.Tool) && (d.Verdict == "" || d.Verdict == e.Verdict)
 }

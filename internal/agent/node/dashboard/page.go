@@ -41,8 +41,7 @@ type page struct {
 
 // pages returns all pages, in the order of the navigation.
 func pages() []page {
-	return []page{communityPage(), agentPage(), approvalsPage(), sessionsPage(), sessionPage(), skillsPage(), proposalPage(), nodesPage(),
-		costPage(), auditPage()}
+	return []page{communityPage(), agentPage(), approvalsPage(), sessionsPage(), sessionPage(), skillsPage(), proposalPage(), nodesPage(), costPage(), auditPage()}
 }
 
 // view is one request for a page.

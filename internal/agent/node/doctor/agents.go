@@ -20,8 +20,7 @@ import (
 func definitions(_ context.Context, w *World) (out []Finding) {
 	// An unreadable directory is only a warning: the general definition is built in, so a node can
 	// run without files.
-	dir := w.Options.Settings.Agents
-	if dir != "" {
+	if dir := w.Options.Settings.Agents; dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			out = append(out, warn("make it, or name another with agents: in the configuration", "the directory of agents cannot be looked at: %v", err))
 		}

@@ -67,8 +67,7 @@ func cleanAgent(a *symbiov1.FleetAgent, node community.NodeID, name string) {
 	a.Calls = slices.DeleteFunc(a.Calls, func(c *symbiov1.FleetCall) bool { return c == nil })
 	a.Calls = a.Calls[:min(len(a.Calls), maxCalls)]
 	for _, c := range a.Calls {
-		c.Call, c.Tool = visible.Line(c.Call, maxName), visible.Line(c.Tool, maxName)
-		c.Args, c.Since = visible.Line(c.Args, maxText), validTime(c.Since)
+		c.Call, c.Tool, c.Args, c.Since = visible.Line(c.Call, maxName), visible.Line(c.Tool, maxName), visible.Line(c.Args, maxText), validTime(c.Since)
 	}
 	a.PlanDone = min(a.PlanDone, a.PlanSteps)
 }

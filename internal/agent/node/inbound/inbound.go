@@ -140,8 +140,7 @@ func isNodeID(s string) bool { return len(s) == 32 && strings.Trim(s, "012345678
 // signal to an agent that is lent to it. Without it, every lender would need a
 // second rule. All requesters must be allowed to spawn here.
 func (a *Authorizer) allowBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
-	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 ||
-		!a.cfg.Lent(from.ID, c.Member) {
+	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
 		return v
 	}
 	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {

@@ -5,6 +5,7 @@
 package mcpservers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,9 +123,7 @@ type Servers struct {
 // Open reads the files. It starts no server; a server starts when its tools are
 // first needed.
 func Open(c Config) (*Servers, error) {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Warn == nil {
 		c.Warn = func(string, string) {}
 	}

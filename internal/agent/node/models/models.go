@@ -25,8 +25,7 @@ import (
 type Community interface {
 	WhoProvides(capability string) []community.Member
 	Capability(node community.NodeID, name string) (community.Capability, bool)
-	InvokeStream(ctx context.Context, id community.MemberID, capability string, payload community.Signal,
-		onUpdate func(community.Update)) (community.Reply, error)
+	InvokeStream(ctx context.Context, id community.MemberID, capability string, payload community.Signal, onUpdate func(community.Update)) (community.Reply, error)
 }
 
 // Config sets up a Models.
@@ -132,8 +131,7 @@ func (m *Models) Health() (list []*symbiov1.ModelHealth) {
 		return timestamppb.New(time.Now().Add(d))
 	}
 	for _, h := range m.book.Health() {
-		list = append(list, &symbiov1.ModelHealth{Model: h.Model, WaitUntil: until(h.Wait), LastUntil: until(h.Avoid),
-			Failures: uint32(h.Failures), Why: h.Err.Error()})
+		list = append(list, &symbiov1.ModelHealth{Model: h.Model, WaitUntil: until(h.Wait), LastUntil: until(h.Avoid), Failures: uint32(h.Failures), Why: h.Err.Error()})
 	}
 	return list
 }

@@ -123,8 +123,7 @@ func (p *Places) Loads(ctx context.Context) map[community.MemberID]placement.Loa
 
 // load returns what runs and waits on this node and its free memory, for the nodes that it lends agents to.
 func (p *Places) load() placement.Load {
-	// minus the node itself
-	return placement.Load{Running: len(p.cfg.Community.Catalog().Members) - 1, Waiting: p.Chooser.Waiting(), Memory: freeMemory()}
+	return placement.Load{Running: len(p.cfg.Community.Catalog().Members) - 1, Waiting: p.Chooser.Waiting(), Memory: freeMemory()} // minus the node itself
 }
 
 // freeMemory returns how much memory programs may take without swapping, in bytes; 0 where the

@@ -49,8 +49,7 @@ func (n Node) Addresses() map[community.NodeID]Address {
 // KeepAddresses stores the latest maxAddresses addresses. It removes the others
 // from all.
 func (n Node) KeepAddresses(all map[community.NodeID]Address) error {
-	oldest := slices.SortedFunc(maps.Keys(all),
-		func(a, b community.NodeID) int { return cmp.Or(all[a].Seen.Compare(all[b].Seen), cmp.Compare(a, b)) })
+	oldest := slices.SortedFunc(maps.Keys(all), func(a, b community.NodeID) int { return cmp.Or(all[a].Seen.Compare(all[b].Seen), cmp.Compare(a, b)) })
 	for _, id := range oldest[:max(0, len(all)-maxAddresses)] {
 		delete(all, id)
 	}

@@ -10,8 +10,7 @@ import (
 // Lock locks an open file until it is closed. It fails at once if the file is
 // locked already, by this or another process.
 func Lock(f *os.File) error {
-	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
-		new(windows.Overlapped))
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 }
 
 // isPrivate returns true: it relies on the access list that a user's profile

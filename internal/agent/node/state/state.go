@@ -165,8 +165,7 @@ func (s Dir) trusted() string { return filepath.Join(string(s), "skills", "trust
 // commands run: the sandbox protects existing directories only.
 func (s Dir) Prepare() error {
 	var errs []error
-	for _, dir := range []string{s.trusted(), s.allowed(), filepath.Join(s.mcp(), "trusted"), filepath.Join(s.mcp(), "tools"),
-		s.Packages().Records()} {
+	for _, dir := range []string{s.trusted(), s.allowed(), filepath.Join(s.mcp(), "trusted"), filepath.Join(s.mcp(), "tools"), s.Packages().Records()} {
 		errs = append(errs, os.MkdirAll(dir, 0o700))
 	}
 	return errors.Join(errs...)

@@ -230,8 +230,7 @@ func (d *Controller) Steer(ctx context.Context, id community.MemberID, text stri
 // Interrupt ends the running task of an agent, on any node. It returns
 // conversation.ErrIdle if the agent has none.
 func (d *Controller) Interrupt(ctx context.Context, id community.MemberID) error {
-	did, err := at(ctx, d, agentsInterrupt, request{Member: id},
-		func() (interruptReply, error) { return interruptReply{Interrupted: true}, d.cfg.Agents.Interrupt(id) })
+	did, err := at(ctx, d, agentsInterrupt, request{Member: id}, func() (interruptReply, error) { return interruptReply{Interrupted: true}, d.cfg.Agents.Interrupt(id) })
 	if err == nil && !did.Interrupted {
 		return conversation.ErrIdle
 	}

@@ -91,8 +91,7 @@ func (c *request) end() {
 	if c.usage != (llm.Usage{}) {
 		n.tokens.Record(c.ctx, int64(c.usage.Input), of, metric.WithAttributes(attribute.String(aiTokenType, "input")))
 		n.tokens.Record(c.ctx, int64(c.usage.Output), of, metric.WithAttributes(attribute.String(aiTokenType, "output")))
-		c.span.SetAttributes(attribute.Int(aiInputTokens, c.usage.Input), attribute.Int(aiOutputTokens, c.usage.Output),
-			attribute.Int(aiCacheRead, c.usage.CacheRead))
+		c.span.SetAttributes(attribute.Int(aiInputTokens, c.usage.Input), attribute.Int(aiOutputTokens, c.usage.Output), attribute.Int(aiCacheRead, c.usage.CacheRead))
 	}
 	if c.usage.Cost != nil {
 		n.cost.Add(c.ctx, *c.usage.Cost, of)

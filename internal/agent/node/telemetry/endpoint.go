@@ -48,8 +48,7 @@ func Listen(addr string, metrics http.Handler, h *health.Server) (*Endpoint, err
 		pages.Handle("GET /metrics", metrics)
 	}
 	pages.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { serveHealth(w, r, h) })
-	e.server = &http.Server{Handler: e.orGRPC(pages), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		Protocols: new(http.Protocols)}
+	e.server = &http.Server{Handler: e.orGRPC(pages), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, Protocols: new(http.Protocols)}
 	e.server.Protocols.SetHTTP1(true)
 	e.server.Protocols.SetUnencryptedHTTP2(true)
 	return e, nil

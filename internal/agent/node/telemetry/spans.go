@@ -118,8 +118,7 @@ func taskOf(ctx context.Context) agent.TaskInfo {
 
 // ofAgent returns the attributes of an agent's span.
 func ofAgent(info agent.TaskInfo, operation string) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{attribute.String(aiOperation, operation), text(aiAgentID, string(info.Agent.ID)),
-		text(aiAgentName, info.Agent.Name)}
+	attrs := []attribute.KeyValue{attribute.String(aiOperation, operation), text(aiAgentID, string(info.Agent.ID)), text(aiAgentName, info.Agent.Name)}
 	if info.Session != "" {
 		attrs = append(attrs, text(aiConversation, info.Session))
 	}

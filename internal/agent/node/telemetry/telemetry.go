@@ -193,8 +193,7 @@ func (t *Telemetry) sendLogs(ctx context.Context, from *resource.Resource) error
 // scraped returns the reader of the metrics that Prometheus fetches, and sets metrics to their handler.
 func (t *Telemetry) scraped() (sdkmetric.Reader, error) {
 	own := prometheus.NewRegistry()
-	if err := errors.Join(own.Register(collectors.NewGoCollector()),
-		own.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
+	if err := errors.Join(own.Register(collectors.NewGoCollector()), own.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
 		return nil, err
 	}
 	// Two at once and a limit in time: a scrape is cheap, and one that is slow is not to pile up.

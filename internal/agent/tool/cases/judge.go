@@ -155,8 +155,7 @@ func unreachable(c Case, at *url.URL, reach *endpoint.AllowList) (netip.AddrPort
 	}
 	for _, text := range c.Resolve[at.Hostname()] {
 		a, err := netip.ParseAddr(text)
-		to := netip.AddrPortFrom(a, port)
-		if err != nil || !reach.Allows(to) {
+		if to := netip.AddrPortFrom(a, port); err != nil || !reach.Allows(to) {
 			return to, true
 		}
 	}

@@ -29,8 +29,7 @@ type Community interface {
 	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
 	// InvokeStream invokes a capability of a member of another node. It calls heard for one update
 	// at a time, and not after it has returned.
-	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal,
-		heard func(community.Update)) (community.Reply, error)
+	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal, heard func(community.Update)) (community.Reply, error)
 }
 
 //go:embed find_members.md
@@ -167,8 +166,7 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	list := []foundMember{}
 	for _, m := range p.community.Members() {
 		m.Provides = p.usable(m.Provides)
-		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) ||
-			a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
+		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
 			continue
 		}
 		where := "this node"

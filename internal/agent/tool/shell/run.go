@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ const (
 
 // Tools returns Bash and Git.
 func Tools(cfg Config) []tool.Tool {
-	if cfg.Bash == "" {
-		cfg.Bash = "/bin/bash"
-	}
+	cfg.Bash = cmp.Or(cfg.Bash, "/bin/bash")
 	git := cfg
 	if held := cfg.Git; held.Box != nil {
 		git.Policy, git.Box = held.Policy, func(ctx context.Context) (*sandbox.Box, error) {
@@ -209,9 +208,7 @@ func shown(out sandbox.Result, trouble string) tool.Result {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	if text == "" {
-		text = "[It printed nothing.]\n"
-	}
+	text = cmp.Or(text, "[It printed nothing.]\n")
 	for _, line := range out.Disarmed {
 		text += "[Set aside, so that git outside of the sandbox does not execute what a command wrote: " + line + ".]\n"
 	}

@@ -26,10 +26,7 @@ var special = func() []netip.Prefix {
 // 6890). It is false for the invalid address.
 func IsPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if !a.IsValid() {
-		return false
-	}
-	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return a.IsValid() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // AllowList is the addresses that a request may connect to besides the ports 80 and 443 of public
@@ -53,8 +50,5 @@ func NewAllowList(addrs map[netip.AddrPort]bool) *AllowList {
 // with the address that the name resolved to: the name may resolve to another one each time.
 func (l *AllowList) Allows(to netip.AddrPort) bool {
 	to = netip.AddrPortFrom(to.Addr().Unmap().WithZone(""), to.Port())
-	if l != nil && l.addrs[to] {
-		return true
-	}
-	return IsPublic(to.Addr()) && (to.Port() == 80 || to.Port() == 443)
+	return l != nil && l.addrs[to] || IsPublic(to.Addr()) && (to.Port() == 80 || to.Port() == 443)
 }

@@ -33,8 +33,7 @@ func (v invocation) interpreted(name string) {
 	given := slices.ContainsFunc(c.Words[1:], func(w Word) bool {
 		return w.Dynamic || !strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "/dev/") || w.Is("--version")
 	})
-	if s.piped && s.stdin == "" && !given ||
-		slices.ContainsFunc(c.Words[1:], func(w Word) bool { return strings.HasPrefix(w.Prefix(), "/dev/fd/") }) {
+	if s.piped && s.stdin == "" && !given || slices.ContainsFunc(c.Words[1:], func(w Word) bool { return strings.HasPrefix(w.Prefix(), "/dev/fd/") }) {
 		v.runs(name + " runs what it reads from its input")
 	}
 }
@@ -44,11 +43,9 @@ func (v invocation) interpreted(name string) {
 func (v invocation) shell(lang string) {
 	words := v.command().Words[1:]
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Dynamic || !shellFlags().MatchString(w.Text) })
-	commandText := slices.ContainsFunc(words[:max(at, 0)],
-		func(w Word) bool { return strings.Contains(w.Text, "c") && !strings.HasPrefix(w.Text, "--") })
+	commandText := slices.ContainsFunc(words[:max(at, 0)], func(w Word) bool { return strings.Contains(w.Text, "c") && !strings.HasPrefix(w.Text, "--") })
 	switch {
-	case at < 0 || words[at].Dynamic || strings.HasPrefix(words[at].Text, "-") || strings.HasPrefix(words[at].Text, "+") ||
-		words[at].Is("/dev/stdin"):
+	case at < 0 || words[at].Dynamic || strings.HasPrefix(words[at].Text, "-") || strings.HasPrefix(words[at].Text, "+") || words[at].Is("/dev/stdin"):
 		v.runs("it cannot be told what " + v.command().Name() + " runs here")
 		// Behind an option that is not known here may be a text.
 		for j := max(at, 0); j < len(words); j++ {

@@ -63,8 +63,7 @@ func readTable() table {
 	if err := d.Decode(&file); err != nil {
 		panic(fmt.Sprintf("programs.yaml: %v", err))
 	}
-	t := table{byName(file.Wraps), byName(file.Shells), byName(file.Obey), byName(file.Letters), set(file.Interpreters), set(file.Plain),
-		byName(file.Runners)}
+	t := table{byName(file.Wraps), byName(file.Shells), byName(file.Obey), byName(file.Letters), set(file.Interpreters), set(file.Plain), byName(file.Runners)}
 	for name, words := range byName(file.Opaque) {
 		t.wraps[name] = wrapper{opaque: true, sub: words}
 	}

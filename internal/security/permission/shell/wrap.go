@@ -40,8 +40,7 @@ func (v invocation) env(args []Word) {
 
 // xargsOptions are the options of xargs in the form of the table. -i, --replace and others
 // whose value is optional are not read.
-var xargsOptions = wrapper{Flags: "0rtpxo", Valued: "aPLnsdEI",
-	Long: []string{"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"}}
+var xargsOptions = wrapper{Flags: "0rtpxo", Valued: "aPLnsdEI", Long: []string{"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"}}
 
 // xargs adds the command of xargs. Its arguments come from the input, so a Dynamic word that may
 // be split stands at the end, or unknown text takes the place of the replacement mark. Without a

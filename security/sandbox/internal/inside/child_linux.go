@@ -182,8 +182,7 @@ func (c *child) fork(pipe int, mask *unix.Sigset_t) (pid uintptr, errno syscall.
 	f.doing = doingLimits
 	// Set here and not in the helper, which may need more than the command is to have.
 	for i := range c.limit {
-		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(c.limit[i].What), uintptr(unsafe.Pointer(&c.limit[i].Cur)),
-			0, 0, 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(c.limit[i].What), uintptr(unsafe.Pointer(&c.limit[i].Cur)), 0, 0, 0); errno != 0 {
 			goto failed
 		}
 	}
@@ -229,8 +228,7 @@ func (c *child) fork(pipe int, mask *unix.Sigset_t) (pid uintptr, errno syscall.
 	// The command gets the signal mask that this thread had before; execve resets the handlers. 8
 	// is the size of the mask in bytes.
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(mask)), 0, 8, 0, 0)
-	_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])),
-		uintptr(unsafe.Pointer(&c.env[0])))
+	_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])), uintptr(unsafe.Pointer(&c.env[0])))
 failed:
 	// A pipe takes 8 bytes in one piece, so that the other end never sees half a failure.
 	f.errno = uint32(errno)

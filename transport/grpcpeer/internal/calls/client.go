@@ -205,8 +205,7 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 // EnvelopeRoom, and ErrInvalid for names that protobuf cannot encode. The community has checked the payload.
 func (c *Client) measure(call community.Call) (envelope int, err error) {
 	envelope = overhead + len(call.ID) + len(call.Member) + len(call.Capability) + len(call.ContentType) + len(call.OnBehalf)
-	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) &&
-		utf8.ValidString(call.ContentType)
+	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) && utf8.ValidString(call.ContentType)
 	for _, s := range call.Requester {
 		envelope += len(s) + requesterSize
 		text = text && utf8.ValidString(s)
@@ -355,7 +354,6 @@ func (c *Client) settle(r *pb.Receipt) {
 	for _, u := range r.GetUndelivered() {
 		n := min(u.GetCount(), over)
 		over -= n
-		c.cfg.Undelivered(community.DeliveryFailure{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n,
-			Err: fromFailure(u.GetFailure())})
+		c.cfg.Undelivered(community.DeliveryFailure{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n, Err: fromFailure(u.GetFailure())})
 	}
 }

@@ -202,8 +202,7 @@ func (l *lane) result(j job) (i item) {
 	if err != nil {
 		return failed(j.id, err)
 	}
-	return item{answer: &pb.Answer{Id: j.id, Payload: reply.Data, ContentType: reply.ContentType},
-		size: overhead + len(reply.Data) + len(reply.ContentType)}
+	return item{answer: &pb.Answer{Id: j.id, Payload: reply.Data, ContentType: reply.ContentType}, size: overhead + len(reply.Data) + len(reply.ContentType)}
 }
 
 // handleSend passes a one-way send to the host in the reading goroutine, which keeps sends in

@@ -197,8 +197,7 @@ func (pl *Plan) Discard() {
 func configured() []string {
 	return []string{
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS",
-		"npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NATIVE_TLS",
-		"UV_PYTHON",
+		"npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NATIVE_TLS", "UV_PYTHON",
 	}
 }
 
@@ -241,8 +240,7 @@ func (in Installer) readable(programs []string) (paths []string) {
 			}
 		}
 	}
-	for _, name := range []string{".npmrc", ".config/uv", ".local/share/uv", ".pyenv", ".nvm", ".volta", ".asdf", ".local/share/fnm",
-		".local/share/mise"} {
+	for _, name := range []string{".npmrc", ".config/uv", ".local/share/uv", ".pyenv", ".nvm", ".volta", ".asdf", ".local/share/fnm", ".local/share/mise"} {
 		paths = append(paths, filepath.Join(in.Home, name))
 	}
 	for i, path := range paths {
