@@ -158,11 +158,11 @@ func (a *activity) snapshot() Activity {
 	return out
 }
 
-// events tells what an agent does: its Activity and those of its parents, the node that borrows it, and people.
+// events reports the work of an agent: to its Activity and its parents' activities, to the node that borrows it, and to people.
 type events struct {
 	activity
 	permissions *permissions // say who the agent is, whose events these are, and which node borrows it
-	parent      *events      // those of the agent's parent; nil = it has none on this node
+	parent      *events      // the events of the agent's parent; nil = it has none on this node
 }
 
 // report adds the agent's identity to an event and tells it.

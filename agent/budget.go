@@ -27,7 +27,7 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 		end = end.Add(-ran)
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.permissions.borrower() != nil) {
-		end = at // that of the caller
+		end = at // the caller's deadline
 	}
 	ctx, done := i.task.start(ctx, budget.NewTask(i.task.account, now, end))
 	return ctx, done, nil

@@ -175,7 +175,7 @@ type Order struct {
 	// Workspace is where it and its descendants work. Default: Config.Dir and Config.Tools.
 	Workspace *Workspace
 
-	security *security.Config        // whose sandbox holds it; nil = that of its tools
+	security *security.Config        // whose sandbox holds it; nil = the workspace of its tools
 	forked   *skills.ActivateRequest // the skill for which a sub-agent was spawned; nil = none
 }
 

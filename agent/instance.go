@@ -20,7 +20,7 @@ import (
 // the agent runs.
 type instance struct {
 	factory     *Factory
-	order       Order // what it was made with; of a sub-agent what its parent chose and left to it
+	order       Order // how it was made; a sub-agent's parent chose it
 	parent      *instance
 	permissions *permissions
 	settings    settings

@@ -22,7 +22,7 @@ type permissions struct {
 	self      community.Member // set by instance.setSelf
 	address   string           // peer.Address of self, its name in Signal.Requester; set by instance.setSelf
 	dir       string           // where the agent works
-	lineage   []*permissions   // those of the parents on this node, outermost first; the agent's own are last
+	lineage   []*permissions   // the permissions of the parents on this node, outermost first; the agent's own are last
 	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
 	memory    *permission.Memory

@@ -66,7 +66,7 @@ func (s *subAgents) nodes(definition string, where []string) ([]community.Member
 }
 
 // mayPlace returns why a sub-agent may not be spawned on another node that the model did not name.
-// What a person is to decide was asked before if the model named labels.
+// A person was asked before if the model named labels.
 func (s *subAgents) mayPlace(ctx context.Context, w team.SpawnRequest, definition string, node community.Member) error {
 	switch v := s.parent.permissions.judgeRemote(ctx, definition, node.Name); {
 	case v.Action == permission.Deny:

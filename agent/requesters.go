@@ -54,7 +54,7 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	}
 }
 
-// chainOf returns the requesters of the calls in ctx: those of the task, the agent itself, and those that have steered it since.
+// chainOf returns the requesters of the calls in ctx: the task's, the agent itself, and who has steered it since.
 func (p *permissions) chainOf(ctx context.Context, task []string) []string {
 	chain := append(slices.Clip(task), p.address)
 	for _, address := range p.at(ctx).currentRequesters().steerers {

@@ -57,7 +57,7 @@ func (s Settings) Check() error {
 
 // settings are the present settings of an instance. They are safe for concurrent use.
 type settings struct {
-	parent   *settings      // those of the agent's parent on this node; nil = it has none
+	parent   *settings      // the settings of the agent's parent on this node; nil = it has none
 	task     *runningTask   // pays for the model
 	borrower *lending.Lease // set if the agent is lent to another node
 	warned   atomic.Bool    // that the model shows no thoughts

@@ -30,7 +30,7 @@ type subAgents struct {
 	borrower *lending.Borrower // borrows sub-agents from other nodes
 }
 
-// newSubAgents returns those of an agent that has none yet. The caller sets the set.
+// newSubAgents returns the sub-agents of an agent that has none yet. The caller sets the set.
 func newSubAgents(i *instance, skills func(context.Context) ([]lending.Skill, error)) *subAgents {
 	s := &subAgents{parent: i, skills: skills, borrower: &lending.Borrower{Community: i.factory.cfg.Community, Self: i.self}}
 	s.borrower.Owner = s.borrowing

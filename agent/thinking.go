@@ -12,7 +12,7 @@ import (
 // that moment.
 type currentModel struct {
 	settings *settings
-	// thinking and temperature are those of the definition.
+	// thinking and temperature come from the definition.
 	thinking    int
 	temperature *float64
 	notice      func(string)

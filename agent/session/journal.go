@@ -60,7 +60,7 @@ func newBatch(writes []Write) *batch { return &batch{writes: writes, done: make(
 func (j *Journal) Store() Store { return j.store }
 
 // add puts a write of a log into the next commit. The error wraps ErrTaken if the log is older than the latest Recover. The
-// caller holds mu of the log, so that the order is that of the calls.
+// caller holds mu of the log, so that the entries have the order of the calls.
 func (j *Journal) add(l *Log, w *Write) (*batch, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -63,7 +63,7 @@ type Context struct {
 	Environment bool `yaml:"environment"`
 }
 
-// Reports says where the node tells what it does.
+// Reports says where the node reports its work.
 type Reports struct {
 	Log       Log    `yaml:"log"`
 	Dashboard string `yaml:"dashboard"` // where symbio up serves the dashboard, host:port; "" = it does not

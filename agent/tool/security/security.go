@@ -50,7 +50,7 @@ func Restrictive() Config { return known("restrictive") }
 // ReadOnly lets an agent look around. Commands are denied, and would write nothing.
 func ReadOnly() Config { return known("read_only") }
 
-// presets are the sandboxes of the presets, by the name of the preset, which is that of its rules. The
+// presets are the sandboxes of the presets, by the name of the preset, which its rules have, too. The
 // configuration of a node takes the same names.
 var presets = []struct{ name, sandbox string }{
 	{"standard", "standard"}, {"workspace", "standard"}, {"development", "off"}, {"restrictive", "restrictive"}, {"read_only", "restrictive"},

@@ -55,7 +55,7 @@ type lenderRequests struct {
 	asked             int
 }
 
-// toldConstraints are what a lender knows of what the parent is held to.
+// toldConstraints are the constraints of the parent that a lender knows.
 type toldConstraints struct {
 	// telling has an element while the lender is told what the parent is held to; its capacity is 1. told
 	// and toldPlan are what the lender knows; guarded by telling.

@@ -16,7 +16,7 @@ type Calls []*RunningCall
 type RunningCall struct {
 	// Agent and ID are the ids of the agent and of its call.
 	Agent, ID string
-	// What is the tool and its most telling argument, Args all of them.
+	// What names the tool and its most telling argument, Args has all of them.
 	What, Args string
 	// Progress is the latest progress of the call, in words.
 	Progress string

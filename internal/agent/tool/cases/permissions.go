@@ -7,7 +7,7 @@ import (
 	"symbio/security/permission"
 )
 
-// permissions are what judges the call of a case: those of the agent, and what restricts them.
+// permissions judge the call of a case: the agent's own, and all that restrict these.
 type permissions struct {
 	// Rules are the policy of the agent that makes the call.
 	Rules rules `yaml:"rules"`
