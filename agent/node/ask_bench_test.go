@@ -18,7 +18,7 @@ import (
 )
 
 // BenchmarkAsk is Node.Ask of a task of one call, one after the other and 64 side by side, on a node that keeps sessions and on one
-// that does not: the first has the allocations of the second, at most 160 more, and 4 commits.
+// that does not. The first makes about 310 allocations more than the second (994 and 681 were measured), and 4 commits.
 func BenchmarkAsk(b *testing.B) {
 	for _, store := range []string{"off", "sqlite"} {
 		b.Run(store, func(b *testing.B) {

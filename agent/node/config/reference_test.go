@@ -3,12 +3,16 @@ package config_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/node/config"
+	"symbio/agent/tool/security"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 func reference(t *testing.T) []config.Key {
@@ -40,6 +44,45 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		if name := strings.Replace(v.Key, ".0.", "[].", 1); !described[name] {
 			t.Errorf("the key %s is not described", name)
 		}
+	}
+}
+
+// maxKeys is how many keys of the configuration have a value of their own. It only becomes smaller: each key is a question to the
+// person that sets up a node.
+const maxKeys = 122
+
+func TestKeysBecomeFewer(t *testing.T) {
+	n := 0
+	for _, k := range reference(t) {
+		if k.Type != "mapping" {
+			n++
+		}
+	}
+	if n != maxKeys {
+		t.Errorf("%d keys, and maxKeys is %d: it has to be the number of keys, and only becomes smaller", n, maxKeys)
+	}
+}
+
+func TestReferenceNamesThePresets(t *testing.T) {
+	names := map[string][]string{"security": security.Names(), "permissions.preset": permission.PresetNames(), "sandbox.preset": sandbox.Presets()}
+	for _, k := range reference(t) {
+		want, ok := names[k.Name]
+		if !ok {
+			continue
+		}
+		delete(names, k.Name)
+		got := slices.DeleteFunc(slices.Clone(k.Values), func(v string) bool { return slices.Contains(permission.PresetSpellings(), v) })
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: the values are %q, and the presets %q", k.Name, got, want)
+		}
+		for _, name := range want {
+			if !strings.Contains(k.Text, name) {
+				t.Errorf("%s: the text does not name %s", k.Name, name)
+			}
+		}
+	}
+	for name := range names {
+		t.Errorf("there is no key %s", name)
 	}
 }
 

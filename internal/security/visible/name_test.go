@@ -2,6 +2,7 @@ package visible_test
 
 import (
 	"testing"
+	"time"
 
 	"symbio/internal/security/visible"
 )
@@ -24,6 +25,16 @@ func TestPlural(t *testing.T) {
 		2: "2 lines, 2 directories, 2 keys"} {
 		if got := visible.Plural(n, "line") + ", " + visible.Plural(n, "directory") + ", " + visible.Plural(n, "key"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestDurationIsSaidAsPeopleDo(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		time.Hour: "1 hour", 90 * time.Minute: "90 minutes", 48 * time.Hour: "2 days", 10 * time.Second: "10s", 1500 * time.Millisecond: "1.5s",
+	} {
+		if got := visible.Duration(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"symbio/internal/agent/node/clusterinfo"
 	"symbio/internal/agent/node/doctor"
 	statedir "symbio/internal/agent/node/state"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
@@ -164,7 +165,7 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	} else if !up {
 		env.Notef("node %s is not running: start it before the other machine joins", member)
 	}
-	env.Notef("on the other machine, once, within %v:", life)
+	env.Notef("on the other machine, once, within %s:", visible.Duration(life))
 	_, err = fmt.Fprintln(env.Out, out.Join)
 	return err
 }

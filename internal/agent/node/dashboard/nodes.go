@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/internal/agent/node/clusterinfo"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
@@ -86,5 +87,5 @@ func makeToken(ctx context.Context, v *view, form url.Values) (string, error) {
 		return "", err
 	}
 	addr, _, err := clusterinfo.JoinAddress(ctx, v.cfg.State, v.cfg.Name)
-	return fmt.Sprintf("On the other machine, once, within %v: symbio cluster join %s %s", identity.TokenLife, token.Text(), addr), err
+	return fmt.Sprintf("On the other machine, once, within %s: symbio cluster join %s %s", visible.Duration(identity.TokenLife), token.Text(), addr), err
 }

@@ -286,7 +286,8 @@ func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) (holder string, err 
 // Outsider returns advice if other machines do not reach this node though a
 // cluster is on this one: it is in no cluster while another node here is, or it
 // listens on loopback because the cluster was made for another node. That is
-// mostly a mistake in a name. It returns "" otherwise.
+// mostly a mistake in a name, so the advice names the other node and how to
+// start it. It returns "" otherwise.
 func (n Node) Outsider(listens string) string {
 	if n.InCluster() == nil {
 		at, err := netip.ParseAddrPort(listens)
@@ -294,16 +295,28 @@ func (n Node) Outsider(listens string) string {
 		if err != nil || ownErr != nil || !at.Addr().IsLoopback() || own != loopbackListen {
 			return ""
 		}
-		return fmt.Sprintf("node %s listens on this machine only, so the other machines of its cluster do not reach it: start it with --listen %s, or the key node.listen", n.name, ClusterListen)
+		advice := fmt.Sprintf("node %s listens on this machine only, so other machines do not reach it: start it with --listen %s, or the key node.listen", n.name, ClusterListen)
+		for _, other := range n.dir.names() {
+			c, err := n.dir.OpenCluster()
+			if at, bad := n.dir.Node(other).ListenAddr(); err == nil && bad == nil && at != loopbackListen {
+				return fmt.Sprintf("this machine is node %s of cluster %s: to be %[1]s, run `symbio up --name %[1]s`; %[3]s", other, c.Name(), advice)
+			}
+		}
+		return advice
 	}
-	own, _ := n.dir.OwnIDs() // a key that cannot be read belongs to a node that does not start
-	for _, other := range slices.Sorted(maps.Values(own)) {
+	for _, other := range n.dir.names() {
 		if cluster, _, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
-			return fmt.Sprintf("node %s is another node than %s, which is of cluster %s, and not of that cluster: to make it one, run `symbio cluster token` where the authority is, then here: symbio --node %s cluster join TOKEN ADDRESS",
-				n.name, other, cluster, n.name)
+			return fmt.Sprintf("this machine is node %s of cluster %s, and node %s is not of that cluster: to be %[1]s, run `symbio up --name %[1]s`; to make %[3]s one of its nodes, run `symbio cluster token` where the authority is, then here: symbio --node %[3]s cluster join TOKEN ADDRESS",
+				other, cluster, n.name)
 		}
 	}
 	return ""
+}
+
+// names returns the names of this user's nodes on this machine, sorted; none if a key cannot be read.
+func (s Dir) names() []string {
+	own, _ := s.OwnIDs()
+	return slices.Sorted(maps.Values(own))
 }
 
 // Belongs returns the identity of the node if it is a member of the token's

@@ -51,6 +51,23 @@ func TestClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	}
 }
 
+func TestOutsiderSaysWhichNodeTheMachineIs(t *testing.T) {
+	s := Dir(t.TempDir())
+	if _, err := s.Node("a").InitCluster("lab", ":7946"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Node("b").Identity(); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Node("b").Outsider("127.0.0.1:4000")
+	if want := "this machine is node a of cluster lab: to be a, run `symbio up --name a`; node b listens on this machine only"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q first", got, want)
+	}
+	if got := s.Node("a").Outsider("127.0.0.1:4000"); got != "" {
+		t.Errorf("the node of the cluster is an outsider: %q", got)
+	}
+}
+
 func TestNodeWithoutAClusterHearsHowToGetOne(t *testing.T) {
 	s := Dir(t.TempDir())
 	if err := s.Node("a").InCluster(); !errors.Is(err, ErrNoCluster) {
