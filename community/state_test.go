@@ -35,7 +35,6 @@ var overLimit = map[string]int{
 	"fields security/permission.allowRules":              17,
 	"fields security/permission.redirection":             16,
 	"imports agent":                                      26,
-	"imports internal/agent/node/control":                24,
 	"imports cmd/symbio/internal/cli":                    40,
 	"imports cmd/symbio/internal/skillcmd":               24,
 	"uses agent/budget.Loan":                             39,

@@ -87,7 +87,7 @@ func health(p *peers.Peers) (*symbiov1.Process, []string) {
 			problems = append(problems, s.GetName()+": "+why)
 		}
 	}
-	return control.Process(), problems
+	return fleet.Process(), problems
 }
 
 // rulesOf returns the rules of the node and of a definition, which both

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +16,9 @@ import (
 	"symbio/agent"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
-	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
 	"symbio/internal/agent/node/steering"
-	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -30,10 +27,6 @@ import (
 // ends the conversation with ErrBusy, because a program is sending without
 // reading.
 const maxQueued = 64
-
-// maxTranscript is the number of messages of a transcript that are sent, the
-// latest ones.
-const maxTranscript = 200
 
 // terminateTimeout bounds the end of the agent after its conversation. The
 // agent may finish the call of a tool in that time.
@@ -310,53 +303,9 @@ func (d *conversationStream) emitTranscript(ctx context.Context) {
 	if err != nil {
 		state = steering.State{} // the agent has ended; the result of each turn says so
 	}
-	omitted := max(0, len(state.Transcript)-maxTranscript)
+	omitted := max(0, len(state.Transcript)-steering.MaxShown)
 	d.emit(ctx, event.Event{Type: event.TypeTranscript, Part: event.Transcript{Responding: state.Responding, Turn: state.Turn,
-		PendingSteering: state.PendingSteering, Omitted: omitted, Transcript: shorten(state.Transcript[omitted:])}})
-}
-
-// The longest text of a message, and of a tool's arguments or result, in a
-// transcript that is sent. They are in runes, and long enough to recognise the
-// text.
-const (
-	maxTextRunes = 4000
-	maxToolRunes = 400
-)
-
-// shorten returns copies of messages for people: long texts are cut, images and
-// thoughts are left out.
-func shorten(all []llm.Message) []llm.Message {
-	out := make([]llm.Message, len(all))
-	for i, m := range all {
-		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, maxTextRunes)}
-		for _, c := range m.Calls {
-			if len(c.Args) > maxToolRunes {
-				c.Args = shortenArgs(c.Args)
-			}
-			out[i].Calls = append(out[i].Calls, c)
-		}
-		for _, r := range m.Results {
-			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, maxToolRunes), IsError: r.IsError})
-		}
-	}
-	return out
-}
-
-// shortenArgs cuts each text of the arguments, so that the others stay. If that is not enough it cuts the whole, to a JSON
-// string.
-func shortenArgs(args json.RawMessage) json.RawMessage {
-	var of map[string]any
-	if json.Unmarshal(args, &of) == nil {
-		for name, value := range of {
-			if text, ok := value.(string); ok {
-				of[name] = visible.TruncateRunes(text, maxToolRunes/2)
-			}
-		}
-		if short, err := json.Marshal(of); err == nil && len(short) <= 4*maxToolRunes {
-			return short
-		}
-	}
-	return llm.Args(visible.TruncateRunes(string(args), maxToolRunes))
+		PendingSteering: state.PendingSteering, Omitted: omitted, Transcript: steering.Shorten(state.Transcript[omitted:])}})
 }
 
 // runTurns gives the agent one message after the other and emits the results.

@@ -6,11 +6,8 @@ package control
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,30 +16,25 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
-	"symbio/agent/conversation"
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
-	"symbio/internal/agent/content"
 	"symbio/internal/agent/node/approvals"
 	"symbio/internal/agent/node/artifacts"
-	"symbio/internal/agent/node/dashboard"
+	"symbio/internal/agent/node/control/directory"
+	"symbio/internal/agent/node/control/interceptor"
 	"symbio/internal/agent/node/fleet"
 	"symbio/internal/agent/node/peers"
 	"symbio/internal/agent/node/rules"
 	"symbio/internal/agent/node/skillset"
-	"symbio/internal/agent/node/state"
 	"symbio/internal/agent/node/steering"
 	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/placement"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/identity"
-	"symbio/skills"
 )
 
 // Config has the parts of the node that the command line uses. All fields are
@@ -97,10 +89,12 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}),
-		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
-	members := directory{cfg}
-	symbiov1.RegisterControlServer(s, &server{fleetServer{cfg: cfg, members: members},
-		artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.fetchArtifact}, cfg.Skills, cfg.Tasks})
+		grpc.ChainUnaryInterceptor(interceptor.Unary(cfg.Logger)), grpc.ChainStreamInterceptor(interceptor.Stream(cfg.Logger)))
+	members := directory.New(directory.Config{
+		Community: cfg.Community, Peers: cfg.Peers, Events: cfg.Events, Steering: cfg.Steering, Fleet: cfg.Fleet, Artifacts: cfg.Artifacts,
+		Loads: cfg.Loads, NodeName: cfg.NodeName,
+	})
+	symbiov1.RegisterControlServer(s, &server{cfg, members, artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.FetchArtifact}, cfg.Skills, cfg.Tasks})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
 	reflection.Register(s)
 	return s
@@ -110,9 +104,10 @@ func NewServer(cfg Config) *grpc.Server {
 type artifactService = artifacts.Service
 
 // server implements the service. Its methods are called concurrently; their
-// errors become a gRPC status by statusOf.
+// errors become a gRPC status by package interceptor.
 type server struct {
-	fleetServer // has the methods of the view of the community
+	cfg Config
+	directory.Directory
 	artifactService
 	skillset.Service
 	*tasks.Tasks
@@ -127,16 +122,6 @@ func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.Sta
 	}, nil
 }
 
-// optional returns a pointer to v, or nil for the zero value: nil fields are
-// left out of --json.
-func optional[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
-}
-
 // Spawn starts an agent that lives until it is terminated or the node stops;
 // with keep it lives again when the node starts.
 func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
@@ -145,89 +130,7 @@ func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1
 		return nil, err
 	}
 	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Session: session.Info{Keep: r.GetKeep() || def.Keep}})
-	return c.members.locate(m), err
-}
-
-// Terminate ends an agent of this node and waits until it has ended.
-func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
-	m, err := c.members.find(r.GetMember(), func(community.Member) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	return c.members.locate(m), c.cfg.Community.Terminate(ctx, m.ID)
-}
-
-// Send delivers a signal to a member. It waits for the reply unless the request
-// says otherwise.
-func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.SendReply, error) {
-	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return len(m.Accepts) > 0 })
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := withTimeout(ctx, r.GetTimeout())
-	defer cancel()
-	signal := community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()}
-	// A one-way signal has no reply, so reply stays empty for Tell.
-	var reply community.Reply
-	if r.GetNoReply() {
-		err = c.cfg.Community.Tell(ctx, m.ID, signal)
-	} else {
-		reply, err = c.cfg.Community.Send(ctx, m.ID, signal)
-	}
-	if err != nil {
-		return nil, c.members.withAdvice(err, m, "send", r.GetPerception())
-	}
-	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
-}
-
-// withTimeout returns ctx with the time limit of the request, if it has one.
-// The limit is at most a day: a larger number is a mistake, and would keep the
-// call's resources for as long.
-func withTimeout(ctx context.Context, d *durationpb.Duration) (context.Context, context.CancelFunc) {
-	if d.AsDuration() <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, min(d.AsDuration(), 24*time.Hour))
-}
-
-// statusOf maps errors to gRPC codes; the first match wins. The command line
-// maps the codes to exit codes, so the table is a contract with scripts.
-var statusOf = []struct {
-	err  error
-	code codes.Code
-}{
-	{context.DeadlineExceeded, codes.DeadlineExceeded},
-	{context.Canceled, codes.Canceled},
-	{community.ErrInvalid, codes.InvalidArgument},
-	{community.ErrNotFound, codes.NotFound},
-	{skills.ErrNotFound, codes.NotFound},
-	{placement.ErrNone, codes.NotFound},
-	{session.ErrNotFound, codes.NotFound},
-	{session.ErrInUse, codes.ResourceExhausted},
-	{agent.ErrNoSessions, codes.FailedPrecondition},
-	{community.ErrRemoteMember, codes.FailedPrecondition},
-	{community.ErrLocalMember, codes.FailedPrecondition},
-	{community.ErrNotAccepted, codes.NotFound},
-	{community.ErrNotProvided, codes.NotFound},
-	{community.ErrBusy, codes.ResourceExhausted},
-	{conversation.ErrBusy, codes.ResourceExhausted},
-	{content.ErrPinned, codes.FailedPrecondition},
-	{fleet.ErrSlow, codes.ResourceExhausted},
-	{dashboard.ErrListen, codes.FailedPrecondition},
-	{community.ErrUnavailable, codes.Unavailable},
-	{community.ErrStopped, codes.Unavailable},
-	{community.ErrDenied, codes.PermissionDenied},
-}
-
-// toStatus returns err as a gRPC status with its code of statusOf. It returns
-// nil for nil, and a status as it is.
-func toStatus(err error) error {
-	for _, s := range statusOf {
-		if errors.Is(err, s.err) {
-			return status.Error(s.code, err.Error())
-		}
-	}
-	return status.Convert(err).Err()
+	return c.Locate(m), err
 }
 
 // Approvals returns the calls that wait for a decision, on this node and on
@@ -239,7 +142,7 @@ func (c *server) Approvals(ctx context.Context, r *symbiov1.ApprovalsRequest) (*
 // Answer approves or denies one call.
 func (c *server) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.AnswerReply, error) {
 	a, err := c.cfg.Approvals.Answer(ctx, r)
-	return &symbiov1.AnswerReply{Approval: a}, toStatus(err)
+	return &symbiov1.AnswerReply{Approval: a}, err
 }
 
 // Rules returns the lasting approvals.
@@ -249,7 +152,7 @@ func (c *server) Rules(context.Context, *symbiov1.RulesRequest) (*symbiov1.Rules
 
 // Forget revokes one lasting approval.
 func (c *server) Forget(_ context.Context, r *symbiov1.ForgetRequest) (*symbiov1.ForgetReply, error) {
-	return &symbiov1.ForgetReply{}, toStatus(c.cfg.Rules.Forget(r.GetId()))
+	return &symbiov1.ForgetReply{}, c.cfg.Rules.Forget(r.GetId())
 }
 
 // Reload makes the node read changed files. Every failure is
@@ -260,62 +163,6 @@ func (c *server) Reload(_ context.Context, r *symbiov1.ReloadRequest) (*symbiov1
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return reply, nil
-}
-
-// recoverUnary turns the error of a control call into a status, and a panic into an error of that call.
-// Without it, gRPC would let the panic end the node with all its agents.
-func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = panicError(log, info.FullMethod, p)
-			}
-		}()
-		reply, err := next(ctx, req)
-		return reply, toStatus(err)
-	}
-}
-
-// recoverStream is recoverUnary for streaming calls. It covers only the goroutine of the handler: a
-// panic in a goroutine that the handler starts still ends the node.
-func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
-	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = panicError(log, info.FullMethod, p)
-			}
-		}()
-		return toStatus(next(srv, stream))
-	}
-}
-
-// panicError logs a panic with its stack and returns a status with the code Internal for the
-// caller. The caller does not get the stack or the value of the panic.
-func panicError(log *slog.Logger, method string, p any) error {
-	log.Error("control call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-	return status.Error(codes.Internal, "the call failed because of a bug in the node; see the node's log")
-}
-
-// Promote sends the cluster's authority, a private key, to a connected node of
-// the cluster. Only a node that holds the authority can do that.
-// FailedPrecondition: this node does not hold it, or the other machine holds
-// the authority of another cluster. Unavailable: the node is not connected.
-func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
-	to := community.NodeID(r.GetNode())
-	// identity.ErrNoAuthority has no advice, so the message comes from package state, which has.
-	err := c.cfg.Peers.Network.Promote(ctx, to)
-	switch {
-	case errors.Is(err, identity.ErrNoAuthority):
-		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
-	case errors.Is(err, community.ErrUnavailable):
-		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected; start it and check `symbio nodes`", to))
-	case errors.Is(err, identity.ErrClusterExists):
-		return nil, status.Error(codes.FailedPrecondition, fmt.Sprintf("the machine of node %s holds the authority of another cluster", to))
-	case err != nil:
-		return nil, err
-	}
-	c.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
-	return &symbiov1.PromoteReply{}, nil
 }
 
 // Dashboard makes the dashboard listen, if it does not yet, and returns an

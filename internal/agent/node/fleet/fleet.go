@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/metrics"
 	"sync"
 	"time"
 
@@ -316,4 +317,24 @@ func nodeOf(s grpcpeer.NodeStatus) *symbiov1.FleetNode {
 		n.Why = new(visible.Line(s.Why, maxText))
 	}
 	return n
+}
+
+// Process returns the memory and the number of goroutines of this process. It reads
+// runtime/metrics, which does not stop the world, so that it may be called often.
+func Process() *symbiov1.Process {
+	all := []metrics.Sample{
+		{Name: "/sched/goroutines:goroutines"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(all)
+	figure := func(i int) uint64 {
+		if all[i].Value.Kind() != metrics.KindUint64 {
+			return 0 // another version of Go may not have this metric
+		}
+		return all[i].Value.Uint64()
+	}
+	// The memory without the pages that the runtime has returned to the operating system.
+	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
 }

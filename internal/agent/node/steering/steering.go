@@ -287,3 +287,51 @@ func (d *Controller) invokeOn(ctx context.Context, m community.Member, capabilit
 	}
 	return nil
 }
+
+// MaxShown is the number of messages of a transcript that people are sent, the
+// latest ones.
+const MaxShown = 200
+
+// The longest text of a message, and of a tool's arguments or result, in a
+// transcript that is sent. They are in runes, and long enough to recognise the
+// text.
+const (
+	maxTextRunes = 4000
+	maxToolRunes = 400
+)
+
+// Shorten returns copies of messages for people: long texts are cut, images and
+// thoughts are left out.
+func Shorten(all []llm.Message) []llm.Message {
+	out := make([]llm.Message, len(all))
+	for i, m := range all {
+		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, maxTextRunes)}
+		for _, c := range m.Calls {
+			if len(c.Args) > maxToolRunes {
+				c.Args = shortenArgs(c.Args)
+			}
+			out[i].Calls = append(out[i].Calls, c)
+		}
+		for _, r := range m.Results {
+			out[i].Results = append(out[i].Results, llm.ToolResult{CallID: r.CallID, Name: r.Name, Text: visible.TruncateRunes(r.Text, maxToolRunes), IsError: r.IsError})
+		}
+	}
+	return out
+}
+
+// shortenArgs cuts each text of the arguments, so that the others stay. If that is not enough it cuts the whole, to a JSON
+// string.
+func shortenArgs(args json.RawMessage) json.RawMessage {
+	var of map[string]any
+	if json.Unmarshal(args, &of) == nil {
+		for name, value := range of {
+			if text, ok := value.(string); ok {
+				of[name] = visible.TruncateRunes(text, maxToolRunes/2)
+			}
+		}
+		if short, err := json.Marshal(of); err == nil && len(short) <= 4*maxToolRunes {
+			return short
+		}
+	}
+	return llm.Args(visible.TruncateRunes(string(args), maxToolRunes))
+}

@@ -1,16 +1,26 @@
-package control
+// Package directory serves the part of the control service that is about the members and nodes of the
+// whole community: it finds and lists them, calls their capabilities, sends them signals, and steers
+// and shows agents on any node. It converts between messages and the parts of the node; it makes no
+// decisions of its own.
+package directory
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/metrics"
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/agent/event"
 	"symbio/community"
-	"symbio/internal/agent/content"
 	"symbio/internal/agent/node/artifacts"
+	"symbio/internal/agent/node/fleet"
+	"symbio/internal/agent/node/peers"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/node/steering"
 	"symbio/internal/agent/placement"
 	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -18,15 +28,47 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// directory finds members by name, id or capability, and converts them to messages. It has no state
-// of its own and is safe for concurrent use.
-type directory struct{ cfg Config }
+// Config has the parts of the node that a Directory shows. All fields are required for the methods
+// that use them.
+type Config struct {
+	Community *community.Community
+	Peers     *peers.Peers
+	Events    *event.Stream
+	Steering  *steering.Controller
+	Fleet     *fleet.Fleet
+	Artifacts *artifacts.Server
+	// Loads asks the nodes that lend agents for their loads, for at most a second.
+	Loads func(context.Context) map[community.MemberID]placement.Load
+	// NodeName returns the name of a node, or its id if the name is not known.
+	NodeName func(community.NodeID) string
+}
+
+// Directory finds members by name, id or capability, and implements the methods of the service for the
+// view of the whole community, and for single members in it, on any node. It has no state of its own
+// and is safe for concurrent use. The methods of the service that it does not have are unimplemented.
+type Directory struct {
+	symbiov1.UnimplementedControlServer
+	cfg Config
+}
+
+// New returns a Directory of the parts.
+func New(cfg Config) Directory { return Directory{cfg: cfg} }
+
+// optional returns a pointer to v, or nil for the zero value: nil fields are
+// left out of --json.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
 
 // list returns the members of all that match a request, in the order of all.
-func (d directory) list(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
+func (d Directory) list(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
 	for _, m := range all {
 		if d.matches(m, r) {
-			out = append(out, d.locate(m))
+			out = append(out, d.Locate(m))
 		}
 	}
 	return out
@@ -34,14 +76,14 @@ func (d directory) list(all []community.Member, r *symbiov1.MembersRequest) (out
 
 // matches reports whether a member has everything that the request asks for.
 // Empty fields match all.
-func (d directory) matches(m community.Member, r *symbiov1.MembersRequest) bool {
+func (d Directory) matches(m community.Member, r *symbiov1.MembersRequest) bool {
 	return (r.GetAccepts() == "" || slices.Contains(m.Accepts, r.GetAccepts())) &&
 		(r.GetProvides() == "" || slices.Contains(m.Provides, r.GetProvides())) &&
 		(r.GetNode() == "" || visible.IsNamed(r.GetNode(), d.cfg.NodeName(m.Node), string(m.Node)))
 }
 
-// locate converts a member to its message, with the name of its node.
-func (d directory) locate(m community.Member) *symbiov1.LocatedMember {
+// Locate converts a member to its message, with the name of its node.
+func (d Directory) Locate(m community.Member) *symbiov1.LocatedMember {
 	return &symbiov1.LocatedMember{
 		Id: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: d.cfg.NodeName(m.Node), Local: m.Node == d.cfg.Peers.Identity.ID(),
 		Accepts: m.Accepts, Provides: m.Provides, Available: m.Available, Metadata: m.Metadata,
@@ -51,7 +93,7 @@ func (d directory) locate(m community.Member) *symbiov1.LocatedMember {
 // providers returns the members that can answer a capability, at least one: the
 // member that on names by its id or name, else all available ones. The error
 // tells "not offered" from "offered, but not reachable now".
-func (d directory) providers(capability, on string) ([]community.Member, error) {
+func (d Directory) providers(capability, on string) ([]community.Member, error) {
 	if on != "" {
 		m, err := d.find(on, func(m community.Member) bool { return len(m.Provides) > 0 })
 		return []community.Member{m}, err
@@ -68,7 +110,7 @@ func (d directory) providers(capability, on string) ([]community.Member, error) 
 }
 
 // notOffered is the error for a capability that no node offers.
-func (d directory) notOffered(capability string) error {
+func (d Directory) notOffered(capability string) error {
 	var known []string
 	for _, p := range d.cfg.Community.Capabilities() {
 		known = append(known, p.Name)
@@ -80,7 +122,7 @@ func (d directory) notOffered(capability string) error {
 // among them; if more than one is left, the error is ErrInvalid and lists their ids. ErrNotFound:
 // no member has that name. A single member is returned even if fits rejects it, so that the call
 // itself reports the reason.
-func (d directory) find(name string, fits func(community.Member) bool) (community.Member, error) {
+func (d Directory) find(name string, fits func(community.Member) bool) (community.Member, error) {
 	var named, begin []community.Member
 	var known []string
 	for _, m := range d.cfg.Community.Members() {
@@ -119,7 +161,7 @@ func (d directory) find(name string, fits func(community.Member) bool) (communit
 // verb and name are as in a rule of authorize: "invoke" and a capability, or
 // "send" and a perception. A denial with an explanation of its own gets no
 // advice, because another rule than authorize caused it.
-func (d directory) withAdvice(err error, m community.Member, verb, name string) error {
+func (d Directory) withAdvice(err error, m community.Member, verb, name string) error {
 	switch {
 	case errors.Is(err, community.ErrInvalid) && verb == "invoke":
 		return fmt.Errorf("%w; `symbio nodes capabilities %s --json` shows its arguments", err, name)
@@ -134,25 +176,16 @@ func (d directory) withAdvice(err error, m community.Member, verb, name string) 
 	return err
 }
 
-// fetchArtifact gets an artifact of the node that on names.
-func (d directory) fetchArtifact(ctx context.Context, on string, h content.Hash) error {
-	m, err := d.find(on, func(m community.Member) bool { return slices.Contains(m.Provides, artifacts.Capability) })
-	if err == nil {
-		err = d.withAdvice(d.cfg.Artifacts.Fetch(ctx, m.Node, h), m, "invoke", artifacts.Capability)
-	}
-	return err
-}
-
 // Members returns the members that match the request.
-func (c *server) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
-	return &symbiov1.MembersReply{Members: c.members.list(c.cfg.Community.Members(), r)}, nil
+func (d Directory) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
+	return &symbiov1.MembersReply{Members: d.list(d.cfg.Community.Members(), r)}, nil
 }
 
 // WatchMembers sends a snapshot of the members and then every change. After a
 // gap, which happens when the caller reads too slowly, it sends the whole list
 // again.
-func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
-	sub := c.cfg.Community.Subscribe()
+func (d Directory) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
+	sub := d.cfg.Community.Subscribe()
 	defer sub.Close()
 	for {
 		change, err := sub.Next(stream.Context())
@@ -162,9 +195,9 @@ func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Contro
 		out := &symbiov1.MemberChange{Type: string(change.Kind), Missed: optional(uint32(change.Missed)), Why: optional(change.Why)}
 		switch {
 		case change.Kind == community.Snapshot || change.Kind == community.Gap:
-			out.Members = c.members.list(change.Members, r)
-		case c.members.matches(change.Member, r):
-			out.Member = c.members.locate(change.Member)
+			out.Members = d.list(change.Members, r)
+		case d.matches(change.Member, r):
+			out.Member = d.Locate(change.Member)
 		default:
 			continue
 		}
@@ -177,17 +210,17 @@ func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Contro
 // Nodes returns the nodes that this node knows. The refusals of a node are the
 // sum of those by calls and by connections. Labels are of the member that
 // stands for a node.
-func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
+func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
 	reply := &symbiov1.NodesReply{}
 	var loads map[community.MemberID]placement.Load
 	if r.GetLoad() {
-		loads = c.cfg.Loads(ctx)
+		loads = d.cfg.Loads(ctx)
 	}
 	labels := map[community.MemberID]map[string]string{}
-	for _, m := range slices.Concat(c.cfg.Community.Members(), c.cfg.Community.Catalog().Members) {
+	for _, m := range slices.Concat(d.cfg.Community.Members(), d.cfg.Community.Catalog().Members) {
 		labels[m.ID] = m.Metadata
 	}
-	for _, n := range c.cfg.Peers.Network.Nodes() {
+	for _, n := range d.cfg.Peers.Network.Nodes() {
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why), CertDays: int32(n.CertDaysLeft),
@@ -198,18 +231,18 @@ func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1
 			if load, known := loads[community.MemberID(n.ID)]; known {
 				out.Running, out.Free, out.Waiting = new(uint32(load.Running)), new(uint32(load.Free)), new(uint32(load.Waiting))
 			}
-			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
+			if over := d.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
 				out.Why = optional("left out: " + over)
 			}
-			for reason, count := range c.cfg.Community.Refusals(n.ID) {
+			for reason, count := range d.cfg.Community.Refusals(n.ID) {
 				out.Refused[string(reason)] = uint32(count)
 			}
-			for reason, count := range c.cfg.Peers.Network.Refusals(n.ID) {
+			for reason, count := range d.cfg.Peers.Network.Refusals(n.ID) {
 				out.Refused[string(reason)] += uint32(count)
 			}
 		}
 		if n.State == grpcpeer.StateSelf {
-			out.Process = Process()
+			out.Process = fleet.Process()
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}
@@ -218,9 +251,9 @@ func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1
 
 // Capabilities returns the offered capabilities. A name that no node offers is
 // an error.
-func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
+func (d Directory) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
 	reply := &symbiov1.CapabilitiesReply{}
-	for _, p := range c.cfg.Community.Capabilities() {
+	for _, p := range d.cfg.Community.Capabilities() {
 		if r.GetName() != "" && r.GetName() != p.Name {
 			continue
 		}
@@ -228,31 +261,33 @@ func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest
 			Capability: &symbiov1.Capability{
 				Name: p.Name, Description: p.Description, InputSchema: p.Input, OutputSchema: p.Output, Idempotent: p.Idempotent,
 			},
-			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == c.cfg.Peers.Identity.ID(), Available: p.Available,
+			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == d.cfg.Peers.Identity.ID(), Available: p.Available,
 		})
 	}
 	if len(reply.Capabilities) == 0 && r.GetName() != "" {
-		return nil, c.members.notOffered(r.GetName())
+		return nil, d.notOffered(r.GetName())
 	}
 	return reply, nil
 }
 
-// Process returns the memory and the number of goroutines of this process. It reads
-// runtime/metrics, which does not stop the world, so that it may be called often.
-func Process() *symbiov1.Process {
-	all := []metrics.Sample{
-		{Name: "/sched/goroutines:goroutines"},
-		{Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"},
+// Promote sends the cluster's authority, a private key, to a connected node of
+// the cluster. Only a node that holds the authority can do that.
+// FailedPrecondition: this node does not hold it, or the other machine holds
+// the authority of another cluster. Unavailable: the node is not connected.
+func (d Directory) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
+	to := community.NodeID(r.GetNode())
+	// identity.ErrNoAuthority has no advice, so the message comes from package state, which has.
+	err := d.cfg.Peers.Network.Promote(ctx, to)
+	switch {
+	case errors.Is(err, identity.ErrNoAuthority):
+		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
+	case errors.Is(err, community.ErrUnavailable):
+		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected; start it and check `symbio nodes`", to))
+	case errors.Is(err, identity.ErrClusterExists):
+		return nil, status.Error(codes.FailedPrecondition, fmt.Sprintf("the machine of node %s holds the authority of another cluster", to))
+	case err != nil:
+		return nil, err
 	}
-	metrics.Read(all)
-	figure := func(i int) uint64 {
-		if all[i].Value.Kind() != metrics.KindUint64 {
-			return 0 // another version of Go may not have this metric
-		}
-		return all[i].Value.Uint64()
-	}
-	// The memory without the pages that the runtime has returned to the operating system.
-	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
+	d.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: d.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
+	return &symbiov1.PromoteReply{}, nil
 }
