@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/internal/security/visible"
@@ -188,7 +187,7 @@ func (in *installation) check(ctx context.Context, args []string) error {
 		return []string{c.Name, c.State, cmp.Or(c.Error, fileList(c.Edits))}
 	}))
 	if bad > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %s differ or could not be compared; symbio skills update --force NAME restores edited files, removing and adding a skill what its commit has; --offline compares without the sources", bad, chat.Plural(len(all), "skill")))
+		err = errors.Join(err, fmt.Errorf("%d of %s differ or could not be compared; symbio skills update --force NAME restores edited files, removing and adding a skill what its commit has; --offline compares without the sources", bad, visible.Plural(len(all), "skill")))
 	}
 	return err
 }
@@ -258,9 +257,9 @@ func (in *installation) confirm(ctx context.Context, count, rules int) error {
 		}
 		return command.Usage(errors.New("nothing is installed: " + why + "\n--dry-run shows what would be; --yes installs it, and with --grants also what asks for new rules"))
 	}
-	question := fmt.Sprintf("Install %s?", chat.Plural(count, "skill"))
+	question := fmt.Sprintf("Install %s?", visible.Plural(count, "skill"))
 	if rules > 0 {
-		question = fmt.Sprintf("Install %s, with the %s above?", chat.Plural(count, "skill"), chat.Plural(rules, "new rule"))
+		question = fmt.Sprintf("Install %s, with the %s above?", visible.Plural(count, "skill"), visible.Plural(rules, "new rule"))
 	}
 	if yes, err := in.env.Confirm(ctx, question); err != nil || !yes {
 		return command.Denied(errors.Join(errors.New("nothing is installed: you did not say yes"), err))

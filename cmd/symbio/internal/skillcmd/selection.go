@@ -3,7 +3,6 @@ package skillcmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,14 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
-	"symbio/agent/definition"
-	"symbio/agent/llm"
-	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/tool/skill"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/internal/agent/node/models"
+	"symbio/internal/agent/node/selection"
 	"symbio/internal/security/visible"
 	"symbio/skills"
 )
@@ -118,17 +113,16 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	}
 	c := config.Config{Model: config.Models(name)}
 	c.Resolve(dir) // scripted:FILE
-	all := models.New(models.Config{Settings: here.opts.Settings, Getenv: env.Getenv, Logger: here.opts.Logger})
-	defer all.Close()
-	model, err := all.Open(ctx, string(c.Model))
+	asked, err := selection.Open(ctx, selection.Config{Settings: here.opts.Settings, Catalog: catalog, Prompt: here.opts.Skills().Prompt(),
+		Getenv: env.Getenv, Logger: here.opts.Logger}, string(c.Model))
 	if err != nil {
 		return err
 	}
-	request, failed := choiceRequest(here.opts, catalog), 0
+	defer asked.Close()
+	failed := 0
 	for i := range tests {
 		r := &tests[i]
-		request.Messages = []llm.Message{{Role: llm.User, Text: r.Task}}
-		r.Taken, err = taken(ctx, model, request, catalog)
+		r.Taken, err = asked.Select(ctx, r.Task)
 		if r.OK = err == nil && slices.Contains(r.Taken, one.Name) == (r.Expect == "select"); err != nil {
 			r.Error = command.ErrorText(ctx, err)
 		}
@@ -137,7 +131,7 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 		}
 	}
 	if env.JSON {
-		err = env.PrintJSON(map[string]any{"skill": one.Name, "model": model.Name(), "tests": tests})
+		err = env.PrintJSON(map[string]any{"skill": one.Name, "model": asked.Model(), "tests": tests})
 	} else {
 		err = command.PrintList(env, tests, []string{"RESULT", "EXPECTED", "TAKEN", "TASK"}, func(r selectionResult) []string {
 			verdict := map[bool]string{true: "ok", false: "not ok"}[r.OK]
@@ -149,39 +143,3 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	}
 	return err
 }
-
-// choiceRequest returns a request with the prompt and the tools for skills of the agent general, as
-// one that begins with a task.
-func choiceRequest(opts node.Config, catalog skills.Catalog) (r llm.Request) {
-	r.System = definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.Skills().Prompt()).Text
-	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: catalog}},
-		Names: opts.Settings.Skills.Tools, Shown: opts.Skills().Prompt()}) {
-		r.Tools = append(r.Tools, t.Spec())
-	}
-	return r
-}
-
-// taken returns the names of the skills that a model asks for in its answer. It runs nothing.
-func taken(ctx context.Context, model llm.Model, request llm.Request, catalog skills.Catalog) ([]string, error) {
-	answer, err := llm.Collect(model.Stream(ctx, request), nil)
-	names := []string{}
-	for _, call := range answer.Message.Calls {
-		var args struct{ SkillName, Name, Path string }
-		if call.Name != skill.Activate && call.Name != skill.Load || json.Unmarshal(call.Args, &args) != nil {
-			continue
-		}
-		if one, err := catalog.Resolve(cmp.Or(args.Path, args.SkillName, args.Name), skills.DuplicatesPrecedence); err == nil {
-			names = append(names, one.Name)
-		}
-	}
-	return names, err
-}
-
-// fixedCatalog is a registry with a catalog, from which nothing can be activated.
-type fixedCatalog struct {
-	skill.Registry
-	now *skills.Snapshot
-}
-
-// Now returns the catalog.
-func (f fixedCatalog) Now() *skills.Snapshot { return f.now }

@@ -14,7 +14,6 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/node"
-	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/internal/security/visible"
@@ -180,7 +179,7 @@ type skillCheck struct {
 }
 
 // counted returns how many skills were checked.
-func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
+func (c *skillCheck) counted() string { return visible.Plural(c.all, "skill") }
 
 // report prints one verdict. Its error is one of writing, and ends ValidateTree.
 func (c *skillCheck) report(r skills.Report) error {
