@@ -35,7 +35,6 @@ var overLimit = map[string]int{
 	"fields security/permission.allowRules":              17,
 	"fields security/permission.redirection":             16,
 	"imports agent":                                      26,
-	"imports cmd/symbio/internal/cli":                    40,
 	"uses agent/budget.Loan":                             39,
 	"uses agent/conversation.exchange":                   33,
 	"uses agent/definition.parser":                       38,

@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/cmd/symbio/internal/agentcmd"
 	"symbio/cmd/symbio/internal/clustercmd"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
 	"symbio/cmd/symbio/internal/mapcmd"
 	"symbio/cmd/symbio/internal/mcpcmd"
+	"symbio/cmd/symbio/internal/permissioncmd"
 	"symbio/cmd/symbio/internal/sessioncmd"
 	"symbio/cmd/symbio/internal/skillcmd"
 	"symbio/cmd/symbio/internal/topcmd"
@@ -89,8 +91,8 @@ func root(env *command.Env) *cobra.Command {
 		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
-		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
-		cmdPermissions(env), cmdVersion(env), demo.Reports(env),
+		demo.New(env), cmdUp(env), agentcmd.New(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
+		permissioncmd.New(env), cmdVersion(env), demo.Reports(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

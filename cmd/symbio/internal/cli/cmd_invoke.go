@@ -59,7 +59,7 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&on, "on", "", "`TARGET`: the member or node to ask, by id or name (default any provider)")
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the result")
+	cmd.Flags().DurationVar(&timeout, "timeout", command.CallTimeout, "longest `DURATION` to wait for the result")
 	cmd.Flags().BoolVar(&stream, "stream", false, "print progress and output as they come")
 	return cmd
 }

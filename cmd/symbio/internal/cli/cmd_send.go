@@ -12,10 +12,6 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// defaultTimeout is how long a call waits without --timeout. It is long enough for an agent's task
-// on a slow model. invoke, send and steer use it.
-const defaultTimeout = 5 * time.Minute
-
 // cmdSend returns the command send, which sends a perception to a member and prints the reply. Its
 // exit status is 4 if there is no such member, and 5 if it cannot be reached or does not answer in
 // time.
@@ -51,7 +47,7 @@ func cmdSend(env *command.Env) *cobra.Command {
 			return env.PrintPayload(reply.GetData())
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the reply")
+	cmd.Flags().DurationVar(&timeout, "timeout", command.CallTimeout, "longest `DURATION` to wait for the reply")
 	cmd.Flags().BoolVar(&noReply, "no-reply", false, "do not wait for a reply")
 	return cmd
 }

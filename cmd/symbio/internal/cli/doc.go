@@ -1,6 +1,6 @@
-// Package cli is the command line of symbio: one file cmd_NAME.go for each command. `symbio skills`
-// and `symbio cluster` are packages of their own (skillcmd, clustercmd), and so is the conversation
-// of run and chat (chat). Commands that act on a node talk to it over its control socket; none of
+// Package cli is the command line of symbio: one file cmd_NAME.go for each command. Commands that group
+// others, such as `symbio skills` and `symbio agents`, are packages of their own (skillcmd, agentcmd),
+// and so is the conversation of run and chat (chat). Commands that act on a node talk to it over its control socket; none of
 // them knows how a node works inside.
 //
 // To add a command, write a function that returns a *cobra.Command, add it to root, and write its

@@ -152,6 +152,10 @@ func reach(env *Env, state statedir.Dir, name string) string {
 	return "Start it with: symbio up --name " + name + visible.Suggest(name, running)
 }
 
+// CallTimeout is how long a call waits without --timeout. It is long enough for an agent's task
+// on a slow model. invoke, send and steer use it.
+const CallTimeout = 5 * time.Minute
+
 // statusTimeout is how long a node of this machine has to report its status. A healthy one needs
 // milliseconds; a hanging one must not block every command of the user.
 const statusTimeout = 2 * time.Second

@@ -1,4 +1,4 @@
-package cli
+package agentcmd
 
 import (
 	"errors"
@@ -44,7 +44,7 @@ func cmdSteer(env *command.Env) *cobra.Command {
 			return printReceipt(env, reply)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "longest `DURATION` to wait for the delivery")
+	cmd.Flags().DurationVar(&timeout, "timeout", command.CallTimeout, "longest `DURATION` to wait for the delivery")
 	return cmd
 }
 

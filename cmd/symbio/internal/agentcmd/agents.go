@@ -1,4 +1,7 @@
-package cli
+// Package agentcmd has the command `symbio agents`: it lists and checks definitions of agents, shows and
+// runs their tools, and lists models, which needs no running node; and it starts, steers, inspects and
+// ends the agents of a node.
+package agentcmd
 
 import (
 	"cmp"
@@ -26,9 +29,9 @@ import (
 	"symbio/skills"
 )
 
-// cmdAgents returns the command agents, which groups the commands for agent definitions, which need
+// New returns the command agents, which groups the commands for agent definitions, which need
 // no running node, and for the agents that a node runs.
-func cmdAgents(env *command.Env) *cobra.Command {
+func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "agents", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env), cmdTools(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAgentsInspect(env), cmdSpawn(env), cmdSteer(env), cmdTerminate(env), cmdModels(env))...)

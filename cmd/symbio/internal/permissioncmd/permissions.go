@@ -1,4 +1,7 @@
-package cli
+// Package permissioncmd has the command `symbio permissions`: it explains and tests rules with the code
+// that judges the calls of agents, and shows the record of decisions. It needs no running node, and
+// executes no call.
+package permissioncmd
 
 import (
 	"bytes"
@@ -22,10 +25,10 @@ import (
 	"symbio/security/sandbox"
 )
 
-// cmdPermissions returns the command permissions, which groups the commands that explain and test
+// New returns the command permissions, which groups the commands that explain and test
 // rules, and show the record of decisions. check and test need no running node: both run the code that
 // judges the calls of agents, and execute no call.
-func cmdPermissions(env *command.Env) *cobra.Command {
+func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "permissions", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdPermissionsCheck(env), cmdPermissionsTest(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAudit(env))...)
