@@ -40,7 +40,6 @@ var overLimit = map[string]int{
 	"uses agent/definition.parser":                       38,
 	"uses agent/tool/mcp.server":                         41,
 	"uses cmd/symbio/internal/chat.conversation":         53,
-	"uses cmd/symbio/internal/command.Env":               45,
 	"uses community.Community":                           74,
 	"uses security/permission.Rule":                      43,
 	"uses security/permission.commandRule":               40,

@@ -21,7 +21,6 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/internal/agent/node/agentinfo"
@@ -319,7 +318,7 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 			return err
 		}
 	}
-	counted := chat.Plural(len(files), "definition")
+	counted := visible.Plural(len(files), "definition")
 	if bad > 0 {
 		return fmt.Errorf("%d of %s not ok", bad, counted)
 	}

@@ -176,7 +176,7 @@ func withHealth(all []modelJSON, sick []*symbiov1.ModelHealth) []modelJSON {
 // one there is a single row that says so. Models of this node are left out, because providerModels
 // has them. The error comes from the running node.
 func nodeModels(ctx context.Context, env *command.Env) (all []modelJSON, sick []*symbiov1.ModelHealth, err error) {
-	client, conn, err := env.Dial()
+	client, conn, err := env.Nodes().Dial()
 	if errors.Is(err, command.ErrNoNode) {
 		return []modelJSON{{Provider: "peer", Why: "no node is running here to ask others; start one with symbio up"}}, nil, nil
 	}

@@ -20,7 +20,7 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The agent works in the node's directory, so the node must be the node of this directory.
-			client, conn, err := env.DialWorkspace(cmd.Context())
+			client, conn, err := env.Nodes().DialWorkspace(cmd.Context())
 			if err != nil {
 				return err
 			}

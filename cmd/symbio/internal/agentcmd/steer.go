@@ -26,22 +26,19 @@ func cmdSteer(env *command.Env) *cobra.Command {
 		Args: command.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The text is read before the node is dialled: standard input can take its time.
-			text, err := env.Text("text", args[1:])
+			text, err := command.Text(env.In, "text", args[1:])
 			if err != nil {
 				return err
 			}
-			client, conn, err := env.Dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			// The timeout is the node's to keep, because only the node can withdraw the text when
-			// it is over.
-			reply, err := client.Steer(cmd.Context(), &symbiov1.SteerRequest{Member: args[0], Text: text, Timeout: durationpb.New(timeout)})
-			if err != nil {
-				return err
-			}
-			return printReceipt(env, reply)
+			return env.Nodes().With(func(client symbiov1.ControlClient) error {
+				// The timeout is the node's to keep, because only the node can withdraw the text when
+				// it is over.
+				reply, err := client.Steer(cmd.Context(), &symbiov1.SteerRequest{Member: args[0], Text: text, Timeout: durationpb.New(timeout)})
+				if err != nil {
+					return err
+				}
+				return printReceipt(env, reply)
+			})
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", command.CallTimeout, "longest `DURATION` to wait for the delivery")

@@ -245,7 +245,7 @@ func listRules(ctx context.Context, t *conversation, args string) error {
 		return c.Rules(ctx, &symbiov1.RulesRequest{})
 	}, func(r *symbiov1.RulesReply) {
 		var b strings.Builder
-		fmt.Fprintf(&b, "mode: %s\n\n%s that you have allowed\n", cmp.Or(t.settings.Mode, "ask"), Plural(len(r.GetRules()), "rule"))
+		fmt.Fprintf(&b, "mode: %s\n\n%s that you have allowed\n", cmp.Or(t.settings.Mode, "ask"), visible.Plural(len(r.GetRules()), "rule"))
 		for _, rule := range r.GetRules() {
 			holds := "from now on"
 			if rule.GetSession() {
@@ -285,7 +285,7 @@ func listMCP(ctx context.Context, t *conversation, _ string) error {
 		var b strings.Builder
 		for _, p := range r.GetParts() {
 			if strings.HasPrefix(p.GetName(), "mcp__") && p.GetKind() == "tool" {
-				fmt.Fprintf(&b, "%s  %s\n", terminal.Printable(p.GetName()), Plural(int(p.GetTokens()), "token"))
+				fmt.Fprintf(&b, "%s  %s\n", terminal.Printable(p.GetName()), visible.Plural(int(p.GetTokens()), "token"))
 			}
 		}
 		t.view.page("Tools of MCP servers", cmp.Or(b.String(), "the agent has no tools of MCP servers; symbio mcp list shows the servers"))
@@ -325,7 +325,7 @@ func listSessions(ctx context.Context, t *conversation, _ string) error {
 	if err != nil {
 		return err
 	}
-	all, err := t.env.Sessions(ctx, session.Filter{Dir: dir, Roots: true, Limit: 100})
+	all, err := t.env.Sessions().List(ctx, session.Filter{Dir: dir, Roots: true, Limit: 100})
 	if err != nil {
 		t.view.problem(err.Error())
 		return nil
@@ -369,7 +369,7 @@ func exportSession(ctx context.Context, t *conversation, file string) error {
 			if err != nil {
 				t.view.problem("not exported: " + err.Error())
 			} else {
-				t.view.note(fmt.Sprintf("session %s is in %s, %s", id, terminal.Printable(file), Plural(strings.Count(text, "\n"), "line")))
+				t.view.note(fmt.Sprintf("session %s is in %s, %s", id, terminal.Printable(file), visible.Plural(strings.Count(text, "\n"), "line")))
 			}
 			return nil
 		}

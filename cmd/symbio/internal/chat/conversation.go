@@ -146,7 +146,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	if err != nil {
 		return err
 	}
-	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env),
+	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: command.NewInput(env.In), foreground: readsAhead(env),
 		deadline: time.NewTimer(0), finished: make(chan func() error)}
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
@@ -154,7 +154,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	t.questions = questions{client: client, show: t.view.question, notify: t.view.note}
 	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialResult, 1), dial: o.dial}
 	if o.dial == nil {
-		t.redialer.dial = env.DialNode
+		t.redialer.dial = env.Nodes().DialNode
 	}
 	t.session = sessionRef{resumed: req.GetSession() != "", keep: o.Keep}
 	t.settings = event.Settings{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}

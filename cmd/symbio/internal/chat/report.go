@@ -101,7 +101,7 @@ func (l Denials) Text() string {
 	if len(l.List) == 0 {
 		return ""
 	}
-	lines := []string{Plural(len(l.List)+l.Omitted, "call") + " denied, because no person could be asked:"}
+	lines := []string{visible.Plural(len(l.List)+l.Omitted, "call") + " denied, because no person could be asked:"}
 	for _, d := range l.List {
 		change := "no --yes-to allows it: " + visible.TruncateRunes(d.Why, 200)
 		if len(d.YesTo) > 0 {

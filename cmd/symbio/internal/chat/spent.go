@@ -11,7 +11,7 @@ import (
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
 // and time. Spent.Agents counts sub-agents only, so the first agent is added.
 func SpentText(s budget.Spent) string {
-	return Plural(s.Agents+1, "agent") + " · " + UsageText(s) + " · " + DurationText(time.Duration(s.Wall*float64(time.Second)))
+	return visible.Plural(s.Agents+1, "agent") + " · " + UsageText(s) + " · " + DurationText(time.Duration(s.Wall*float64(time.Second)))
 }
 
 // UsageAndTime returns what one agent has used in the time d; s may be nil.
@@ -25,7 +25,7 @@ func UsageAndTime(s *budget.Spent, d time.Duration) string {
 // UsageText returns model calls, tokens, how many of them came from a provider's cache, and the cost if
 // there is one. The cost is in the currency of the prices, shown as dollars.
 func UsageText(s budget.Spent) string {
-	text := Plural(s.ModelCalls, "model call") + " · " + budget.Rounded(s.Tokens) + " tokens"
+	text := visible.Plural(s.ModelCalls, "model call") + " · " + budget.Rounded(s.Tokens) + " tokens"
 	if s.Cached > 0 {
 		text += " (" + budget.Rounded(s.Cached) + " cached)"
 	}
@@ -42,6 +42,3 @@ func CostText(s budget.Spent) string {
 	}
 	return fmt.Sprintf("$%.2f", s.Cost)
 }
-
-// Plural is visible.Plural.
-func Plural(n int, what string) string { return visible.Plural(n, what) }

@@ -73,7 +73,7 @@ func noticeText(e event.Event) string {
 			return f.Outcome + ", from elsewhere: " + e.Text
 		}
 	case event.Gap:
-		return Plural(f.Missed, "event") + " dropped: there were too many at once"
+		return visible.Plural(f.Missed, "event") + " dropped: there were too many at once"
 	}
 	switch e.Type {
 	case event.TypeQueued:
@@ -149,7 +149,7 @@ func ArgSummary(args json.RawMessage) string {
 		}
 	}
 	if steps, ok := of["steps"].([]any); ok { // of the tool Plan, whose steps are shown beside
-		return "of " + Plural(len(steps), "step")
+		return "of " + visible.Plural(len(steps), "step")
 	}
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
@@ -165,7 +165,7 @@ func ResultSummary(text string) string {
 	if json.Unmarshal([]byte(text), &made) == nil && made.ID != "" {
 		return "as " + terminal.Printable(made.Name)
 	} else if len(made.Agents) > 0 {
-		return Plural(len(made.Agents), "agent")
+		return visible.Plural(len(made.Agents), "agent")
 	}
 	if n := strings.Count(text, "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)

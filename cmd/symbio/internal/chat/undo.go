@@ -7,6 +7,7 @@ import (
 	"symbio/agent/session"
 	"symbio/internal/agent/session/sqlite"
 	"symbio/internal/agent/session/undo"
+	"symbio/internal/security/visible"
 )
 
 // askUndo shows what /undo puts back and asks; answerUndo does it after a yes. It works on the file of the
@@ -23,7 +24,7 @@ func askUndo(ctx context.Context, t *conversation, turn string) {
 					return nil
 				}
 				done, err := p2.Apply()
-				t.view.note(Plural(done, "file") + " put back; your next message says so to the agent")
+				t.view.note(visible.Plural(done, "file") + " put back; your next message says so to the agent")
 				if done > 0 {
 					t.unsent = append(t.unsent, "[I put files back as they were, with /undo. Read them again before you edit them.]")
 				}
@@ -51,7 +52,7 @@ func answerUndo(ctx context.Context, t *conversation, answer string) {
 
 // onPlan calls do with the plan of an undo in a conversation's session.
 func onPlan(ctx context.Context, t *conversation, turn int, do func(*undo.Plan) error) error {
-	return t.env.OnSession(ctx, t.session.id, func(s *sqlite.Store, i session.Info) error {
+	return t.env.Sessions().Open(ctx, t.session.id, func(s *sqlite.Store, i session.Info) error {
 		p, err := undo.New(ctx, s, i.ID, turn)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 )
 
 // view shows a conversation in one of three ways: with --json one event per line; on a terminal
@@ -143,7 +144,7 @@ func (s *view) printTranscript(e event.Event) error {
 		title = "The agent remembers nothing yet"
 	}
 	if t.Omitted > 0 {
-		title += fmt.Sprintf(" (%s before these, not shown)", Plural(t.Omitted, "message"))
+		title += fmt.Sprintf(" (%s before these, not shown)", visible.Plural(t.Omitted, "message"))
 	}
 	if t.PendingSteering > 0 {
 		title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering)

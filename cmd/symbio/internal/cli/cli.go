@@ -71,7 +71,9 @@ func root(env *command.Env) *cobra.Command {
 		// Exit of package command prints errors, with the exit status that belongs to them.
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          command.NoArgs,
+		// Every command has a home directory to work with.
+		PersistentPreRunE: env.CheckHome,
+		Args:              command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return printVersion(env)

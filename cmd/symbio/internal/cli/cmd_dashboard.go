@@ -55,15 +55,11 @@ func hasScreen(env *command.Env) bool {
 // arguments of a process, where other users of the machine could read it and be faster. The page is
 // in the directory of the node, which the commands of agents cannot see.
 func openBrowser(ctx context.Context, env *command.Env, client symbiov1.ControlClient, url string) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
 	node, err := client.Status(ctx, &symbiov1.StatusRequest{})
 	if err != nil {
 		return err
 	}
-	file := state.Node(node.GetName()).LoginPage()
+	file := env.State().Node(node.GetName()).LoginPage()
 	page := fmt.Sprintf(`<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(url))
 	if err := private.Replace(file, []byte(page)); err != nil {
 		return err

@@ -36,7 +36,7 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 		Args: command.RangeArgs(1, 2),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 			// Without DATA the input is null.
-			data, err := env.Payload(append(args, "")[1])
+			data, err := command.Payload(env.In, append(args, "")[1])
 			if err != nil {
 				return err
 			}

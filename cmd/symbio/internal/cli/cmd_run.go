@@ -93,7 +93,7 @@ func cmdRun(env *command.Env) *cobra.Command {
 			}
 			// Without a task, the one that was interrupted goes on.
 			if args = f.session.takeID(args); len(args) > 0 || !f.session.given() {
-				if f.req.Task, err = env.Text("task", args); err != nil {
+				if f.req.Task, err = command.Text(env.In, "task", args); err != nil {
 					return err
 				}
 			}
@@ -188,7 +188,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		}
 		return runOwnNode(ctx, env, f)
 	}
-	client, conn, err := command.DialShared(ctx, env)
+	client, conn, err := env.Nodes().DialShared(ctx)
 	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 		return runOwnNode(ctx, env, f)
@@ -198,7 +198,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	}
 	defer conn.Close()
 	if f.options.Reconnect = true; env.Node != "" {
-		s := env.StatusOf(ctx, env.Node)
+		s := env.Nodes().StatusOf(ctx, env.Node)
 		// A node that another command started does not come back.
 		f.options.Reconnect = !s.GetPrivate()
 		if at := s.GetWorkspace(); at != "" && !command.SameDir(at, dir) {
@@ -291,7 +291,7 @@ func avoidNodeConflicts(ctx context.Context, env *command.Env, o *node.Config, f
 		o.Settings.Node.Listen = ""
 	}
 	// The nodes of other conversations are none that a person would expect to be used.
-	if running = slices.DeleteFunc(running, func(name string) bool { return env.StatusOf(ctx, name).GetPrivate() }); len(running) > 0 {
+	if running = slices.DeleteFunc(running, func(name string) bool { return env.Nodes().StatusOf(ctx, name).GetPrivate() }); len(running) > 0 {
 		env.Notef("note: this runs on a node of its own, in %s, not on node %s", o.Workspace(), strings.Join(running, ", "))
 	}
 	return nil
@@ -301,7 +301,7 @@ func avoidNodeConflicts(ctx context.Context, env *command.Env, o *node.Config, f
 // socket like any other command, so that run behaves the same on both kinds of nodes. Then it waits for
 // the other users of the node, or for a signal.
 func runOn(ctx context.Context, env *command.Env, f *runFlags, users *control.Users, signals <-chan os.Signal) error {
-	client, conn, err := env.Dial()
+	client, conn, err := env.Nodes().Dial()
 	if err != nil {
 		return err
 	}

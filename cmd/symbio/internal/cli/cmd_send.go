@@ -27,7 +27,7 @@ func cmdSend(env *command.Env) *cobra.Command {
 		Args: command.RangeArgs(2, 3),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 			// Without DATA the perception carries null.
-			data, err := env.Payload(append(args, "")[2])
+			data, err := command.Payload(env.In, append(args, "")[2])
 			if err != nil {
 				return err
 			}

@@ -236,11 +236,8 @@ func printReady(env *command.Env, r node.Info) error {
 		return env.PrintLine(readyJSON{"ready", r.Name, string(r.ID), r.Listen, r.Socket, os.Getpid()})
 	}
 	err := env.Printf("node %s is ready: id %s, listening on %s\n", r.Name, r.ID, r.Listen)
-	// The note is advice only, so it is left out when the state directory cannot be found.
-	if state, bad := env.State(); bad == nil {
-		if note := state.Node(r.Name).Outsider(r.Listen); note != "" {
-			fmt.Fprintln(env.Err, note)
-		}
+	if note := env.State().Node(r.Name).Outsider(r.Listen); note != "" {
+		fmt.Fprintln(env.Err, note)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ func (s *sessionFlags) find(ctx context.Context, env *command.Env, dir string) (
 		return session.Info{}, command.Usage(errors.New("--continue and --resume both choose a session; leave one out"))
 	}
 	if s.id != "" && s.id != noID {
-		return command.FindSession(ctx, env, s.id)
+		return env.Sessions().Find(ctx, s.id)
 	}
 	if s.id == noID && (!env.InIsTerminal || env.JSON) {
 		return session.Info{}, command.Usage(errors.New("--resume without an ID chooses on a terminal, and there is none\nGive an ID, which symbio sessions list has, or --continue for the latest session of this directory"))
@@ -92,7 +92,7 @@ func dirSessions(ctx context.Context, env *command.Env, dir string) ([]session.I
 	}
 	var all []session.Info
 	for _, d := range dirs {
-		found, err := env.Sessions(ctx, session.Filter{Dir: d, Roots: true})
+		found, err := env.Sessions().List(ctx, session.Filter{Dir: d, Roots: true})
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func chooseSession(ctx context.Context, env *command.Env, all []session.Info) (s
 		env.Notef("%3d  %s  %s  %-11s  %s", n+1, i.ID, i.Updated.Local().Format("2006-01-02 15:04"), string(i.State), visible.TruncateRunes(i.Title, 50))
 	}
 	fmt.Fprintf(env.Err, "Which one? [1-%d, Enter = 1] ", len(all))
-	line, err := env.ReadLine(ctx)
+	line, err := command.ReadLine(ctx, env.In)
 	if err != nil {
 		return session.Info{}, fmt.Errorf("choosing a session: %w", err)
 	}
@@ -142,11 +142,7 @@ func (f *runFlags) resume(ctx context.Context, env *command.Env, flags *pflag.Fl
 		return false, command.Usage(fmt.Errorf("session %s has no unfinished task: give one as an argument, or talk on with: symbio chat --resume %s", i.ID, i.ID))
 	}
 	f.req.Session = i.ID
-	state, err := env.State()
-	if err != nil {
-		return false, err
-	}
-	running, err := state.Running()
+	running, err := env.State().Running()
 	if err != nil {
 		return false, err
 	}
@@ -161,7 +157,7 @@ func (f *runFlags) resume(ctx context.Context, env *command.Env, flags *pflag.Fl
 		return false, command.Usage(fmt.Errorf("--%s has no effect on node %s, which has session %s and is running; leave out --%s, or end the node first", flag, i.Node, i.ID, flag))
 	}
 	env.Node = i.Node
-	if at := env.StatusOf(ctx, i.Node).GetWorkspace(); at != "" && !command.SameDir(at, dir) {
+	if at := env.Nodes().StatusOf(ctx, i.Node).GetWorkspace(); at != "" && !command.SameDir(at, dir) {
 		return false, command.Usage(fmt.Errorf("session %s is kept by node %s, which is running for another directory, %s\nEnd that node, or start it here with: symbio up --name %s", i.ID, i.Node, visible.Escape(at), i.Node))
 	}
 	return false, nil

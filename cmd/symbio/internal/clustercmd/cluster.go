@@ -327,10 +327,7 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 		Use:  "nodes",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, err := env.State()
-			if err != nil {
-				return err
-			}
+			state := env.State()
 			// liveErr is not an error of the command where the authority is held: there the records
 			// list the nodes, with the state "unknown".
 			live, liveErr := liveNodes(cmd.Context(), env)
@@ -360,7 +357,7 @@ func clusterNodeRow(n clusterinfo.Node) []string {
 // liveNodes returns the nodes that the running node knows by their id. An address without an id has
 // not proved who it is.
 func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) {
-	client, conn, err := env.Dial()
+	client, conn, err := env.Nodes().Dial()
 	if err != nil {
 		return nil, err
 	}
@@ -398,10 +395,7 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 		Use:  "remove NODE",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			state, err := env.State()
-			if err != nil {
-				return err
-			}
+			state := env.State()
 			c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; to take it out of the cluster, stop it and run `symbio cluster leave --node NAME` here")
 			if err != nil {
 				return err
@@ -442,11 +436,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 		Use:  "promote NODE",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			state, err := env.State()
-			if err != nil {
-				return err
-			}
-			_, r, err := findRemoteNode(cmd.Context(), env, state, args[0], " already")
+			_, r, err := findRemoteNode(cmd.Context(), env, env.State(), args[0], " already")
 			if err != nil {
 				return err
 			}
@@ -454,20 +444,17 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 			if r.Removed {
 				return fmt.Errorf("node %s was removed from the cluster", r.ID)
 			}
-			client, conn, err := env.Dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			if _, err := client.Promote(cmd.Context(), &symbiov1.PromoteRequest{Node: string(r.ID)}); err != nil {
-				return err
-			}
-			if env.JSON {
-				// r was read before the node got the key.
-				r.Holds = true
-				return env.PrintJSON(clusterinfo.NodeOf(r, "connected"))
-			}
-			return env.Printf("promoted\t%s\t%s\n", r.ID, r.Name)
+			return env.Nodes().With(func(client symbiov1.ControlClient) error {
+				if _, err := client.Promote(cmd.Context(), &symbiov1.PromoteRequest{Node: string(r.ID)}); err != nil {
+					return err
+				}
+				if env.JSON {
+					// r was read before the node got the key.
+					r.Holds = true
+					return env.PrintJSON(clusterinfo.NodeOf(r, "connected"))
+				}
+				return env.Printf("promoted\t%s\t%s\n", r.ID, r.Name)
+			})
 		},
 	}
 }

@@ -47,11 +47,7 @@ func readConfig(env *Env, file string) (config.Config, config.Origins, error) {
 		}
 		return c, from, err
 	}
-	own, err := env.UserConfig()
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	c, from, err := config.Load(own)
+	c, from, err := config.Load(env.UserConfig())
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, here := os.Stat("symbio.yaml"); here == nil {
 			fmt.Fprintln(env.Err, "note: symbio.yaml in this directory is not read by itself; use --config symbio.yaml")
@@ -63,23 +59,19 @@ func readConfig(env *Env, file string) (config.Config, config.Origins, error) {
 
 // UserConfig returns the path of the user's own configuration file, which need not exist:
 // $XDG_CONFIG_HOME/symbio/symbio.yaml, or ~/.config/symbio/symbio.yaml.
-func (env *Env) UserConfig() (string, error) {
+func (env *Env) UserConfig() string {
 	if dir := env.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "symbio", "symbio.yaml"), nil
+		return filepath.Join(dir, "symbio", "symbio.yaml")
 	}
-	home, err := env.home()
-	return filepath.Join(home, ".config", "symbio", "symbio.yaml"), err
+	home, _ := homeOf(env.Getenv)
+	return filepath.Join(home, ".config", "symbio", "symbio.yaml")
 }
 
 // Workspace returns the directory in which the agents of a node that is started here would work:
 // the configured one, else the current directory.
 func (env *Env) Workspace() (string, error) {
-	own, err := env.UserConfig()
-	if err != nil {
-		return "", err
-	}
 	// An unreadable file is reported by the command that uses its values.
-	c, _, _ := config.Load(own)
+	c, _, _ := config.Load(env.UserConfig())
 	opts, err := env.NodeOptions(c)
 	return opts.Workspace(), err
 }
@@ -87,10 +79,7 @@ func (env *Env) Workspace() (string, error) {
 // NodeOptions returns the configuration of a node: the settings c, and what comes from this process
 // (home directory, environment, version, models).
 func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
-	home, err := env.home()
-	if err != nil {
-		return node.Config{}, err
-	}
+	home, _ := homeOf(env.Getenv)
 	return node.Config{Settings: c, Home: home, Getenv: env.Getenv, Version: Version().Version, Models: env.Models}.WithDefaults()
 }
 
@@ -124,8 +113,8 @@ func (env *Env) LocalNode(file string) (state statedir.Dir, name string, err err
 	if env.Node != "" && file != "" {
 		return state, "", Usage(errors.New("--node and --config both name the node; leave one out"))
 	}
-	if state, err = env.State(); err != nil || env.Node != "" {
-		return state, env.Node, err
+	if state = env.State(); env.Node != "" {
+		return state, env.Node, nil
 	}
 	c, _, err := env.LoadConfig(file)
 	if err != nil || c.Node.Name != "" {

@@ -26,67 +26,81 @@ var ErrNoNode = Unavailable(errors.New("no node is running on this machine\nStar
 // them work in the current directory.
 var ErrOtherWorkspace = errors.New("no node works in this directory")
 
+// Nodes connects to the running nodes of this user on this machine.
+type Nodes struct {
+	state     statedir.Dir
+	workspace func() (string, error)
+	named     string // --node
+	preferred string // $SYMBIO_NODE
+}
+
+// Nodes returns the nodes that a command may talk to.
+func (env *Env) Nodes() Nodes {
+	return Nodes{env.State(), env.Workspace, env.Node, env.Getenv("SYMBIO_NODE")}
+}
+
+// OnNode returns a cobra RunE that calls do as Nodes.With does.
+func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return env.Nodes().With(func(client symbiov1.ControlClient) error { return do(cmd.Context(), client, args) })
+	}
+}
+
 // Dial connects to the control socket of the node that --node names, else to the only running one, or of
 // several the one that prefer finds. The caller must close the connection. It returns ErrNoNode when no
 // node is running, and a usage error when there are several to choose from.
-func (env *Env) Dial() (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	return env.dialMatching(func(string) bool { return true })
+func (n Nodes) Dial() (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	return n.dialMatching(func(string) bool { return true })
 }
 
-// OnNode returns a cobra RunE that connects as Dial does, calls do, and closes the connection.
-func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		client, conn, err := env.Dial()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return do(cmd.Context(), client, args)
+// With connects as Dial does, calls do, and closes the connection.
+func (n Nodes) With(do func(symbiov1.ControlClient) error) error {
+	client, conn, err := n.Dial()
+	if err != nil {
+		return err
 	}
+	defer conn.Close()
+	return do(client)
 }
 
 // DialWorkspace is Dial among the nodes whose agents work in the current directory, because a
 // command acts on the directory in which it is typed. It returns ErrOtherWorkspace when only nodes
 // of other directories are running.
-func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	here, err := env.Workspace()
+func (n Nodes) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	here, err := n.workspace()
 	if err != nil {
 		return nil, nil, err
 	}
-	return env.dialMatching(func(name string) bool { return SameDir(env.StatusOf(ctx, name).GetWorkspace(), here) })
+	return n.dialMatching(func(name string) bool { return SameDir(n.StatusOf(ctx, name).GetWorkspace(), here) })
 }
 
 // DialShared is DialWorkspace without the nodes that end with the commands that use them: a task that
 // a person starts in another terminal has a node, and an environment, of its own.
-func DialShared(ctx context.Context, env *Env) (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	here, err := env.Workspace()
+func (n Nodes) DialShared(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	here, err := n.workspace()
 	if err != nil {
 		return nil, nil, err
 	}
-	return env.dialMatching(func(name string) bool {
-		s := env.StatusOf(ctx, name)
+	return n.dialMatching(func(name string) bool {
+		s := n.StatusOf(ctx, name)
 		return !s.GetPrivate() && SameDir(s.GetWorkspace(), here)
 	})
 }
 
 // dialMatching connects to the node that --node names, else to the only running node for which fits
 // returns true. fits is not asked about a node that --node names.
-func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	if env.Node != "" {
-		return env.DialNode(env.Node)
+func (n Nodes) dialMatching(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	if n.named != "" {
+		return n.DialNode(n.named)
 	}
-	state, err := env.State()
-	if err != nil {
-		return nil, nil, err
-	}
-	running, err := state.Running()
+	running, err := n.state.Running()
 	if err != nil {
 		return nil, nil, err
 	}
 	// running is kept whole, because the errors below tell no node from no node here.
 	found := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !fits(name) })
 	if len(found) > 1 {
-		found = prefer(env, found)
+		found = n.prefer(found)
 	}
 	switch {
 	case len(running) == 0:
@@ -96,18 +110,18 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	case len(found) > 1:
 		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nChoose one with --node %s, or for all commands of this shell: export SYMBIO_NODE=%[3]s", len(found), strings.Join(found, ", "), found[0]))
 	}
-	return env.DialNode(found[0])
+	return n.DialNode(found[0])
 }
 
 // prefer returns the one of several nodes that $SYMBIO_NODE names, else the only one whose agents work in the current
 // directory, else all.
-func prefer(env *Env, names []string) []string {
-	if name := env.Getenv("SYMBIO_NODE"); slices.Contains(names, name) {
-		return []string{name}
+func (n Nodes) prefer(names []string) []string {
+	if slices.Contains(names, n.preferred) {
+		return []string{n.preferred}
 	}
-	here, err := env.Workspace()
+	here, err := n.workspace()
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return err != nil || !SameDir(env.StatusOf(context.Background(), name).GetWorkspace(), here)
+		return err != nil || !SameDir(n.StatusOf(context.Background(), name).GetWorkspace(), here)
 	})
 	if len(near) == 1 {
 		return near
@@ -117,15 +131,11 @@ func prefer(env *Env, names []string) []string {
 
 // DialNode connects to the node of that name. A missing socket means that the node is not running;
 // the error then says how to start it. The caller must close the connection.
-func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, nil, err
+func (n Nodes) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	if _, err := os.Stat(n.state.Node(name).Socket()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\n%s", name, n.reach(name)))
 	}
-	if _, err := os.Stat(state.Node(name).Socket()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\n%s", name, reach(env, state, name)))
-	}
-	conn, err := state.Node(name).Dial()
+	conn, err := n.state.Node(name).Dial()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,18 +144,18 @@ func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 
 // reach says how a person reaches the node of that name, which does not run on this machine: another
 // machine may have it.
-func reach(env *Env, state statedir.Dir, name string) string {
-	running, _ := state.Running() // without a running one the other machines are not known
+func (n Nodes) reach(name string) string {
+	running, _ := n.state.Running() // without a running one the other machines are not known
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
 	for _, near := range running {
-		client, conn, err := env.DialNode(near)
+		client, conn, err := n.DialNode(near)
 		if err != nil {
 			continue
 		}
 		defer conn.Close()
 		all, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
-		if err == nil && slices.ContainsFunc(all.GetNodes(), func(n *symbiov1.Node) bool { return visible.IsNamed(name, n.GetName(), n.GetId()) }) {
+		if err == nil && slices.ContainsFunc(all.GetNodes(), func(one *symbiov1.Node) bool { return visible.IsNamed(name, one.GetName(), one.GetId()) }) {
 			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or hand the task on with: symbio run --node %[1]s \"Let an agent on node %[2]s …\"\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
 		}
 	}
@@ -161,8 +171,8 @@ const CallTimeout = 5 * time.Minute
 const statusTimeout = 2 * time.Second
 
 // StatusOf returns what a running node says of itself, nil when it does not answer within statusTimeout.
-func (env *Env) StatusOf(ctx context.Context, name string) *symbiov1.StatusReply {
-	client, conn, err := env.DialNode(name)
+func (n Nodes) StatusOf(ctx context.Context, name string) *symbiov1.StatusReply {
+	client, conn, err := n.DialNode(name)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"os/user"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/terminal"
 	statedir "symbio/internal/agent/node/state"
@@ -45,16 +47,25 @@ func NewEnv() *Env {
 
 // State returns the directory in which this user's nodes keep keys, certificates, conversations and
 // sockets: $XDG_STATE_HOME/symbio, or the system's default for it. The directory need not exist
-// yet.
-func (env *Env) State() (statedir.Dir, error) {
-	home, err := env.home()
-	return statedir.Default(home, env.Getenv), err
+// yet. CheckHome comes before.
+func (env *Env) State() statedir.Dir {
+	home, _ := homeOf(env.Getenv)
+	return statedir.Default(home, env.Getenv)
 }
 
-// home returns the user's home directory: $HOME, or the entry in the user database when the
+// CheckHome returns an error if the user has no home directory. It is called before each command that
+// may read or write there: all below symbio but version.
+func (env *Env) CheckHome(cmd *cobra.Command, _ []string) (err error) {
+	if cmd.HasParent() && cmd.Name() != "version" {
+		_, err = homeOf(env.Getenv)
+	}
+	return err
+}
+
+// homeOf returns the user's home directory: $HOME, or the entry in the user database when the
 // variable is missing, as it is for some services.
-func (env *Env) home() (string, error) {
-	if dir := env.Getenv("HOME"); filepath.IsAbs(dir) {
+func homeOf(getenv func(string) string) (string, error) {
+	if dir := getenv("HOME"); filepath.IsAbs(dir) {
 		return dir, nil
 	}
 	u, err := user.Current()

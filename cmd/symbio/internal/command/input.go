@@ -37,17 +37,17 @@ type Input struct {
 	Err error
 }
 
-// Input returns standard input as lines. Reading starts with the first call of Next.
+// NewInput returns the lines of an input. Reading starts with the first call of Next.
 //
 // The reading goroutine is not stopped: a read of a terminal cannot be interrupted, so a pending
 // read ends with the process.
-func (env *Env) Input() *Input {
+func NewInput(r io.Reader) *Input {
 	in := &Input{lines: make(chan string)}
 	var reader errgroup.Group
 	in.start = sync.OnceFunc(func() {
 		reader.Go(func() error {
 			defer close(in.lines)
-			read := bufio.NewScanner(env.In)
+			read := bufio.NewScanner(r)
 			read.Buffer(nil, maxLine)
 			for read.Scan() {
 				in.lines <- read.Text()
@@ -68,16 +68,16 @@ func (in *Input) Next() <-chan string {
 	return in.lines
 }
 
-// ReadLine returns the next line of standard input. It reads no byte behind it, so that what is typed
+// ReadLine returns the next line of an input. It reads no byte behind it, so that what is typed
 // ahead stays for the conversation that follows. The error is io.EOF at the end of the input, or the
 // cause of ctx: then a read stays behind, which ends with the process.
-func (env *Env) ReadLine(ctx context.Context) (string, error) {
+func ReadLine(ctx context.Context, r io.Reader) (string, error) {
 	var line []byte
 	end := make(chan error, 1)
 	var reader errgroup.Group
 	reader.Go(func() error {
 		for b := [1]byte{}; len(line) < maxLine; {
-			n, err := env.In.Read(b[:])
+			n, err := r.Read(b[:])
 			if n > 0 && b[0] != '\n' {
 				line = append(line, b[0])
 			}
@@ -101,7 +101,7 @@ func (env *Env) ReadLine(ctx context.Context) (string, error) {
 // input are a no. It blocks until there is a line, and returns an error only when ctx ends.
 func (env *Env) Confirm(ctx context.Context, question string) (bool, error) {
 	fmt.Fprint(env.Err, question+" [y/N] ")
-	line, err := env.ReadLine(ctx)
+	line, err := ReadLine(ctx, env.In)
 	if ctx.Err() != nil {
 		return false, err
 	}
@@ -109,12 +109,12 @@ func (env *Env) Confirm(ctx context.Context, question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// argument returns the argument of a command; for "-" the whole of standard input.
-func argument(env *Env, arg string) ([]byte, error) {
+// argument returns the argument of a command; for "-" the whole of in, which is standard input.
+func argument(in io.Reader, arg string) ([]byte, error) {
 	if arg != "-" {
 		return []byte(arg), nil
 	}
-	data, err := io.ReadAll(env.In)
+	data, err := io.ReadAll(in)
 	if err != nil {
 		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
@@ -123,8 +123,8 @@ func argument(env *Env, arg string) ([]byte, error) {
 
 // Text returns the text argument of a command, called name in the error: args joined, or the whole
 // of standard input when it is "-". Blank text is wrong usage.
-func (env *Env) Text(name string, args []string) (string, error) {
-	text, err := argument(env, strings.Join(args, ""))
+func Text(in io.Reader, name string, args []string) (string, error) {
+	text, err := argument(in, strings.Join(args, ""))
 	if err == nil && len(bytes.TrimSpace(text)) == 0 {
 		err = Usage(fmt.Errorf("there is no %s: give it as an argument, or - to read standard input", name))
 	}
@@ -188,8 +188,8 @@ func PipedInput(ctx context.Context, env *Env, wait time.Duration) (string, erro
 // Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text
 // becomes a JSON string, "" becomes null, and "-" reads the whole of standard input. Text that begins
 // as an object and is none is wrong usage.
-func (env *Env) Payload(arg string) ([]byte, error) {
-	data, err := argument(env, arg)
+func Payload(in io.Reader, arg string) ([]byte, error) {
+	data, err := argument(in, arg)
 	switch {
 	case err != nil:
 		return nil, err
@@ -208,7 +208,7 @@ func (env *Env) Payload(arg string) ([]byte, error) {
 // ToolCall returns the call of a tool with the arguments in text, in the current directory. text is
 // a JSON object, "" for none, or "-" for standard input; anything else is wrong usage. Relative
 // paths in the arguments are resolved in that directory. It blocks while it reads standard input.
-func ToolCall(env *Env, name, text string) (permission.Call, error) {
+func ToolCall(in io.Reader, name, text string) (permission.Call, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return permission.Call{}, err
@@ -217,7 +217,7 @@ func ToolCall(env *Env, name, text string) (permission.Call, error) {
 	if text == "" {
 		return call, nil
 	}
-	data, err := argument(env, text)
+	data, err := argument(in, text)
 	if err != nil {
 		return call, err
 	}

@@ -12,7 +12,7 @@ import (
 // screen, it waits after each screen: Enter shows the next one, a line with q ends the text. The error comes from ctx.
 func (env *Env) Page(ctx context.Context, text string) error {
 	if height := terminal.Height(env.Out); env.OutIsTerminal && env.InIsTerminal && height > 2 {
-		return page(env, terminal.Rows(text, terminal.Columns(env.Out)), height-1, func() (string, error) { return env.ReadLine(ctx) })
+		return page(env, terminal.Rows(text, terminal.Columns(env.Out)), height-1, func() (string, error) { return ReadLine(ctx, env.In) })
 	}
 	_, err := fmt.Fprintln(env.Out, terminal.PrintableLines(strings.TrimRight(text, "\n")))
 	return err

@@ -8,19 +8,26 @@ import (
 	"slices"
 
 	"symbio/agent/session"
+	statedir "symbio/internal/agent/node/state"
 	"symbio/internal/agent/session/sqlite"
 )
 
-// Sessions returns the sessions that the nodes of this user have kept, running or not, the latest
-// first; with --node the sessions of that node. Node in each is the node whose file has it. Sessions that
+// Sessions are the sessions that the nodes of this user have kept, running or not; with --node those of
+// that node.
+type Sessions struct {
+	state statedir.Dir
+	node  string // --node
+	notef func(format string, args ...any)
+}
+
+// Sessions returns the sessions that a command may read.
+func (env *Env) Sessions() Sessions { return Sessions{env.State(), env.Node, env.Notef} }
+
+// List returns the sessions, the latest first. Node in each is the node whose file has it. Sessions that
 // are Working in the file of a node that does not run are Interrupted or Lost; f.States and f.Limit
 // select them so.
-func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	running, err := state.Running()
+func (k Sessions) List(ctx context.Context, f session.Filter) ([]session.Info, error) {
+	running, err := k.state.Running()
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +36,7 @@ func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 		of.States, of.Limit = append([]session.State{session.Working}, f.States...), 0
 	}
 	var all []session.Info
-	err = env.OnSessionStores(func(node string, store *sqlite.Store) error {
+	err = k.Each(func(node string, store *sqlite.Store) error {
 		found, err := store.Sessions(ctx, of)
 		for _, s := range found {
 			s.Node = node
@@ -49,33 +56,25 @@ func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 	return all, err
 }
 
-// OnSessionStores calls do with the sessions of each node of this user, or with the sessions of the node that
+// Each calls do with the sessions of each node of this user, or with the sessions of the node that
 // --node names. A node may write to its own meanwhile. With several nodes an error is reported on
 // standard error, because it must not hide the sessions of the others.
-func (env *Env) OnSessionStores(do func(node string, store *sqlite.Store) error) error {
-	state, err := env.State()
-	if err != nil {
-		return err
+func (k Sessions) Each(do func(node string, store *sqlite.Store) error) error {
+	if k.node != "" {
+		return k.Of(k.node, do)
 	}
-	if env.Node != "" {
-		return env.OnSessionStore(env.Node, do)
-	}
-	for _, name := range state.WithSessions() {
-		if err := env.OnSessionStore(name, do); err != nil {
-			env.Notef("note: the sessions of node %s are left out: %s", name, err.Error())
+	for _, name := range k.state.WithSessions() {
+		if err := k.Of(name, do); err != nil {
+			k.notef("note: the sessions of node %s are left out: %s", name, err.Error())
 		}
 	}
 	return nil
 }
 
-// OnSessionStore calls do with the sessions of one node. The exit status of its error is 4 if the node
+// Of calls do with the sessions of one node. The exit status of its error is 4 if the node
 // has kept none.
-func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.Store) error) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	store, err := sqlite.OpenReader(state.Node(node).Sessions())
+func (k Sessions) Of(node string, do func(node string, store *sqlite.Store) error) error {
+	store, err := sqlite.OpenReader(k.state.Node(node).Sessions())
 	if errors.Is(err, fs.ErrNotExist) {
 		return NotFound(fmt.Errorf("node %q has kept no sessions on this machine", node))
 	}
@@ -85,10 +84,10 @@ func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.S
 	return errors.Join(do(node, store), store.Close())
 }
 
-// FindSession returns the session that has an id or the beginning of one. The exit status of its error is
+// Find returns the session that has an id or the beginning of one. The exit status of its error is
 // 4 if there is none, and 2 if there are several.
-func FindSession(ctx context.Context, env *Env, id string) (session.Info, error) {
-	all, err := env.Sessions(ctx, session.Filter{})
+func (k Sessions) Find(ctx context.Context, id string) (session.Info, error) {
+	all, err := k.List(ctx, session.Filter{})
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -102,11 +101,11 @@ func FindSession(ctx context.Context, env *Env, id string) (session.Info, error)
 	return i, nil
 }
 
-// OnSession calls do with the session that FindSession finds, and the store that has it.
-func (env *Env) OnSession(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
-	i, err := FindSession(ctx, env, id)
+// Open calls do with the session that Find finds, and the store that has it.
+func (k Sessions) Open(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
+	i, err := k.Find(ctx, id)
 	if err != nil {
 		return err
 	}
-	return env.OnSessionStore(i.Node, func(_ string, s *sqlite.Store) error { return do(s, i) })
+	return k.Of(i.Node, func(_ string, s *sqlite.Store) error { return do(s, i) })
 }

@@ -15,6 +15,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 )
 
 // New returns the command demo, the two-minute tour. Events go to standard error as they come,
@@ -146,7 +147,7 @@ func (r result) print(env *command.Env, ownModel bool) error {
 		strings.TrimSpace(r.Summary), "",
 		r.where(), r.time(ownModel),
 		fmt.Sprintf("Rules: they held on both nodes. %s refused; of %s at one terminal %d got a yes and %d a no.",
-			chat.Plural(r.Denied, "call")+" were", chat.Plural(r.Approvals.Asked, "question"), r.Approvals.Allowed, r.Approvals.Denied),
+			visible.Plural(r.Denied, "call")+" were", visible.Plural(r.Approvals.Asked, "question"), r.Approvals.Allowed, r.Approvals.Denied),
 		"Budget: one for the agents of both nodes, which spent " + chat.SpentText(r.Spent) + ".",
 		"The report: " + r.Report,
 	}
@@ -165,7 +166,7 @@ func (r result) print(env *command.Env, ownModel bool) error {
 
 // where says which work ran on which node.
 func (r result) where() string {
-	text := fmt.Sprintf("Where: node a surveyed %s, node b %s", chat.Plural(len(r.Parts["a"]), "part"), chat.Plural(len(r.Parts["b"]), "part"))
+	text := fmt.Sprintf("Where: node a surveyed %s, node b %s", visible.Plural(len(r.Parts["a"]), "part"), visible.Plural(len(r.Parts["b"]), "part"))
 	if there := r.Parts["b"]; len(there) > 0 && len(there) <= 5 {
 		text += " (" + strings.Join(there, ", ") + ")"
 	}
@@ -179,9 +180,9 @@ func (r result) where() string {
 func (r result) time(ownModel bool) string {
 	m := r.Map
 	if m == nil {
-		return fmt.Sprintf("Time: node b was killed, with %s interrupted, and node a did its part again. Without --crash the tour measures one node and two.", chat.Plural(r.Interrupted, "task"))
+		return fmt.Sprintf("Time: node b was killed, with %s interrupted, and node a did its part again. Without --crash the tour measures one node and two.", visible.Plural(r.Interrupted, "task"))
 	}
-	text := fmt.Sprintf("Time: symbio map did %s in %.1f s on node a alone, and in %.1f s on both (a %d, b %d).", chat.Plural(m.Items, "item"), m.Alone, m.Both, m.Nodes["a"], m.Nodes["b"])
+	text := fmt.Sprintf("Time: symbio map did %s in %.1f s on node a alone, and in %.1f s on both (a %d, b %d).", visible.Plural(m.Items, "item"), m.Alone, m.Both, m.Nodes["a"], m.Nodes["b"])
 	if ownModel {
 		text += fmt.Sprintf(" For this the model of the tour took %v an item, %d at a time on a node.", mapPause, mapPlaces)
 	}

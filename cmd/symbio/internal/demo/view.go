@@ -273,14 +273,14 @@ func (v *view) value(e event.Event, fields map[string]any, key string) string {
 			text = " on node " + home
 		}
 		if spent := event.PartOf[event.End](e).Spent; spent != nil {
-			text += fmt.Sprintf(": %s, %s tokens", chat.Plural(spent.ModelCalls, "model call"), budget.Rounded(spent.Tokens))
+			text += fmt.Sprintf(": %s, %s tokens", visible.Plural(spent.ModelCalls, "model call"), budget.Rounded(spent.Tokens))
 		}
 		if e.Parent == "" {
 			text += ", with all sub-agents"
 		}
 		return text
 	case "tools":
-		return chat.Plural(event.PartOf[event.Server](e).Tools, "tool")
+		return visible.Plural(event.PartOf[event.Server](e).Tools, "tool")
 	}
 	return fmt.Sprint(fields[key])
 }

@@ -12,6 +12,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 )
 
 // progress counts outcomes and shows them: as a bar on a terminal, else as a line every few seconds, with --json as an
@@ -73,7 +74,7 @@ func (p *progress) count(o outcome, earlier bool) {
 			return
 		}
 		p.counts.Denied++
-		kind, lines, why = "denied", &p.denied, chat.Plural(len(o.Denials)+o.OmittedDenials, "call")
+		kind, lines, why = "denied", &p.denied, visible.Plural(len(o.Denials)+o.OmittedDenials, "call")
 	}
 	for _, d := range o.Denials {
 		p.denials.Add(d)
@@ -148,7 +149,7 @@ func (p *progress) summary() (err error) {
 	if c.Type = "result"; p.env.JSON {
 		err = p.env.PrintLine(c)
 	} else {
-		p.env.Notef("%d of %s done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, chat.Plural(c.Done, "item"), time.Since(p.begun).Round(100*time.Millisecond), c.Rate,
+		p.env.Notef("%d of %s done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, visible.Plural(c.Done, "item"), time.Since(p.begun).Round(100*time.Millisecond), c.Rate,
 			strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
 		for _, line := range slices.Concat(p.failures, p.denied) {
 			p.env.Notef("%s", line)
@@ -161,9 +162,9 @@ func (p *progress) summary() (err error) {
 		if denials != "" {
 			fmt.Fprintln(p.env.Err, denials)
 		}
-		err = fmt.Errorf("%d of %s without a result, %d of them lost", c.Failed, chat.Plural(c.Done, "item"), c.Lost)
+		err = fmt.Errorf("%d of %s without a result, %d of them lost", c.Failed, visible.Plural(c.Done, "item"), c.Lost)
 	case c.Denied > 0:
-		err = command.Denied(fmt.Errorf("%d of %s may not be done: %s", c.Denied, chat.Plural(c.Done, "item"), denials))
+		err = command.Denied(fmt.Errorf("%d of %s may not be done: %s", c.Denied, visible.Plural(c.Done, "item"), denials))
 	}
 	return err
 }

@@ -213,7 +213,7 @@ func callCommand(env *command.Env) *cobra.Command {
 		Use:  "call SERVER TOOL [ARGS]",
 		Args: command.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := command.ToolCall(env, args[1], append(args, "")[2])
+			call, err := command.ToolCall(env.In, args[1], append(args, "")[2])
 			if err != nil {
 				return err
 			}

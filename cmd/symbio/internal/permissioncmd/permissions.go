@@ -83,7 +83,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 		Use:  "check TOOL [ARGS]",
 		Args: command.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := command.ToolCall(env, args[0], append(args, "")[1])
+			call, err := command.ToolCall(env.In, args[0], append(args, "")[1])
 			if err != nil {
 				return err
 			}

@@ -12,9 +12,9 @@ import (
 
 	"symbio/agent/node/config"
 	"symbio/agent/session"
-	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/internal/agent/session/sqlite"
+	"symbio/internal/security/visible"
 )
 
 // changeCommand returns a command that calls do with each session that its first n arguments name, and
@@ -23,7 +23,7 @@ func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, n in
 	do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		for _, id := range args[:min(n, len(args))] {
-			err := env.OnSession(cmd.Context(), id, func(s *sqlite.Store, i session.Info) error {
+			err := env.Sessions().Open(cmd.Context(), id, func(s *sqlite.Store, i session.Info) error {
 				i, err := do(cmd.Context(), s, i, args)
 				switch {
 				case err != nil:
@@ -102,7 +102,7 @@ func cmdPrune(env *command.Env) *cobra.Command {
 		}
 		var deleted int
 		var freed int64
-		err := env.OnSessionStores(func(_ string, s *sqlite.Store) error {
+		err := env.Sessions().Each(func(_ string, s *sqlite.Store) error {
 			was, errWas := s.Size(cmd.Context())
 			n, err := s.Prune(cmd.Context(), before, int64(most))
 			is, errIs := s.Size(cmd.Context())
@@ -115,7 +115,7 @@ func cmdPrune(env *command.Env) *cobra.Command {
 		if env.JSON {
 			return env.PrintJSON(map[string]int64{"deleted": int64(deleted), "freed": freed})
 		}
-		return env.Printf("%s deleted, %.1f MiB freed\n", chat.Plural(deleted, "session"), float64(freed)/(1<<20))
+		return env.Printf("%s deleted, %.1f MiB freed\n", visible.Plural(deleted, "session"), float64(freed)/(1<<20))
 	}}
 	cmd.Flags().TextVar(&older, "older", config.Age(0), "delete what was not used for this `AGE`, such as 30d or 12h")
 	cmd.Flags().TextVar(&most, "max", config.Size(0), "delete the oldest ones while a node has more than this `SIZE`, such as 1GiB")

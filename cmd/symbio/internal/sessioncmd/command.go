@@ -40,12 +40,7 @@ func readCommand(env *command.Env, cmd *cobra.Command, do func(ctx context.Conte
 		if on == "" {
 			return do(cmd.Context(), filesReader(env), args)
 		}
-		client, conn, err := env.Dial()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return do(cmd.Context(), remoteReader(client, on), args)
+		return env.Nodes().With(func(client symbiov1.ControlClient) error { return do(cmd.Context(), remoteReader(client, on), args) })
 	}
 	return cmd
 }
@@ -74,20 +69,17 @@ func remoteReader(client symbiov1.ControlClient, on string) reader {
 
 // Resume goes on with the interrupted task of a session of another node, in the background there, and prints the session.
 func Resume(ctx context.Context, env *command.Env, on, id string) error {
-	client, conn, err := env.Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	data, err := json.Marshal(map[string]string{"id": id})
-	if err != nil {
-		return err
-	}
-	reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: sessions.ResumeCapability, On: on, Data: data})
-	if err != nil {
-		return err
-	}
-	return env.Printf("%s\n", reply.GetData())
+	return env.Nodes().With(func(client symbiov1.ControlClient) error {
+		data, err := json.Marshal(map[string]string{"id": id})
+		if err != nil {
+			return err
+		}
+		reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: sessions.ResumeCapability, On: on, Data: data})
+		if err != nil {
+			return err
+		}
+		return env.Printf("%s\n", reply.GetData())
+	})
 }
 
 // maxCompletions is how many sessions a shell offers at a press of Tab, the latest ones.
@@ -97,7 +89,7 @@ const maxCompletions = 50
 // stays silent on errors.
 func completeIDs(env *command.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
-		all, _ := env.Sessions(cmd.Context(), session.Filter{Roots: true, Limit: maxCompletions})
+		all, _ := env.Sessions().List(cmd.Context(), session.Filter{Roots: true, Limit: maxCompletions})
 		for _, i := range all {
 			ids = append(ids, cobra.CompletionWithDesc(i.ID, i.Title))
 		}

@@ -77,7 +77,7 @@ func pastTime(to *time.Time) func(string) error {
 // rows returns the bills of the nodes that the flags name.
 func (f *costFlags) rows(ctx context.Context, env *command.Env) (all []session.BillRow, err error) {
 	if f.on == "" {
-		err = env.OnSessionStores(func(node string, s *sqlite.Store) error {
+		err = env.Sessions().Each(func(node string, s *sqlite.Store) error {
 			q := f.query
 			q.Node = node
 			rows, err := session.Bill(ctx, s, q)
@@ -88,7 +88,7 @@ func (f *costFlags) rows(ctx context.Context, env *command.Env) (all []session.B
 			return all, err
 		}
 	}
-	client, conn, err := env.Dial()
+	client, conn, err := env.Nodes().Dial()
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +103,11 @@ func (f *costFlags) rows(ctx context.Context, env *command.Env) (all []session.B
 // otherBills returns the bills of the nodes that are not in the files of this machine. Those that refuse or cannot
 // be reached are notes on standard error.
 func otherBills(ctx context.Context, env *command.Env, client symbiov1.ControlClient, q session.BillQuery) (all []session.BillRow, err error) {
-	state, err := env.State()
-	reply, failed := client.Nodes(ctx, &symbiov1.NodesRequest{})
-	if err = errors.Join(err, failed); err != nil {
+	reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
+	if err != nil {
 		return nil, err
 	}
+	state := env.State()
 	own, err := state.OwnIDs()
 	for _, n := range reply.GetNodes() {
 		// An address without an id has not proved that it is a node of this cluster.
@@ -210,6 +210,6 @@ func noteGaps(env *command.Env, since time.Time, total session.BillRow) {
 		env.Notef("note: %d tokens are estimates: of requests in flight, and of those whose answer was lost, for example because the node was killed", total.Estimated)
 	}
 	if total.Unpriced > 0 {
-		env.Notef("note: the cost is without %s: there is no price; write it under prices in the configuration", chat.Plural(int(total.Unpriced), "model call"))
+		env.Notef("note: the cost is without %s: there is no price; write it under prices in the configuration", visible.Plural(int(total.Unpriced), "model call"))
 	}
 }

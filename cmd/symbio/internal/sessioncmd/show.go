@@ -87,7 +87,7 @@ func (p *page) paragraph(text string) { fmt.Fprintf(p, "\n%s\n", strings.TrimSpa
 func (p *page) block(text string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if more := len(lines) - maxLines; more > 0 && !p.whole {
-		lines = append(lines[:maxLines], fmt.Sprintf("… %s; symbio sessions export %s has all", chat.Plural(more, "more line"), p.info.ID))
+		lines = append(lines[:maxLines], fmt.Sprintf("… %s; symbio sessions export %s has all", visible.Plural(more, "more line"), p.info.ID))
 	}
 	p.WriteString("\n")
 	for _, line := range lines {

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/agent/session"
-	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/internal/agent/session/sqlite"
 	"symbio/internal/agent/session/undo"
+	"symbio/internal/security/visible"
 )
 
 // cmdUndo returns the command sessions undo. Its exit status is 1 if a file was not put back, 3 after
@@ -22,7 +22,7 @@ func cmdUndo(env *command.Env) *cobra.Command {
 		if err != nil {
 			return command.Usage(err)
 		}
-		return env.OnSession(cmd.Context(), args[0], func(s *sqlite.Store, i session.Info) error {
+		return env.Sessions().Open(cmd.Context(), args[0], func(s *sqlite.Store, i session.Info) error {
 			if i.Parent != "" {
 				return command.Usage(fmt.Errorf("session %s is that of a sub-agent; write %s, that of the agent for which it worked", i.ID, i.Root))
 			}
@@ -61,10 +61,10 @@ func apply(env *command.Env, p *undo.Plan) error {
 	if err == nil && env.JSON {
 		err = env.PrintJSON(p)
 	} else if err == nil {
-		err = env.Printf("%s put back\n", chat.Plural(done, "file"))
+		err = env.Printf("%s put back\n", visible.Plural(done, "file"))
 	}
 	if err == nil && done < len(p.Files) {
-		err = fmt.Errorf("%s not put back", chat.Plural(len(p.Files)-done, "file"))
+		err = fmt.Errorf("%s not put back", visible.Plural(len(p.Files)-done, "file"))
 	}
 	return err
 }

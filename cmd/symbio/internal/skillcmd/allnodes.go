@@ -35,7 +35,7 @@ type nodeSkill struct {
 // listAllNodes prints the skills of this node and those that connected nodes share with it. Nodes
 // that share none, refuse, or cannot be reached are notes on standard error.
 func listAllNodes(ctx context.Context, env *command.Env) error {
-	client, conn, err := env.DialWorkspace(ctx)
+	client, conn, err := env.Nodes().DialWorkspace(ctx)
 	if err != nil {
 		return err
 	}

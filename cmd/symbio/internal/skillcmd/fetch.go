@@ -75,17 +75,14 @@ func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *
 // listShared prints the skills that another node shares. At most 10,000 skills are listed. The
 // other node must allow skills.list to this one.
 func listShared(ctx context.Context, env *command.Env, on string) error {
-	client, conn, err := env.Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	list, err := share.List(ctx, peerCall(env, client, on, &symbiov1.CallReply{}))
-	if err != nil {
-		return err
-	}
-	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.SkillSummary) []string {
-		return []string{s.Name, visible.TruncateRunes(s.Description, 100)}
+	return env.Nodes().With(func(client symbiov1.ControlClient) error {
+		list, err := share.List(ctx, peerCall(env, client, on, &symbiov1.CallReply{}))
+		if err != nil {
+			return err
+		}
+		return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(s share.SkillSummary) []string {
+			return []string{s.Name, visible.TruncateRunes(s.Description, 100)}
+		})
 	})
 }
 
@@ -93,34 +90,25 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 // stored only if that is its hash. Fetching the same skill again changes nothing. It needs a
 // running node, but the skill is stored for all nodes of this user.
 func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) error {
-	client, conn, err := env.Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	// Without a state directory there is no place for the skill, so nothing is asked of the other
-	// node.
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	var from symbiov1.CallReply
-	// Fetch checks the hash, the format and the limits before anything is written.
-	pack, err := share.Fetch(ctx, peerCall(env, client, on, &from), name, hash)
-	if err != nil {
-		return err
-	}
-	// Put returns the earlier origin if the skill is stored already, so the output can name another
-	// node than this fetch asked.
-	o, err := state.Skills().Store.Put(pack, from.GetNode(), from.GetNodeName())
-	if err != nil {
-		return err
-	}
-	if env.JSON {
-		return env.PrintJSON(o)
-	}
-	return env.Printf("%s from node %s (%s): %s, %s\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
-		o.Name, o.NodeName, o.Node, visible.Plural(o.Files, "file"), visible.Plural(int(o.Bytes), "byte"), o.Hash, o.Hash)
+	return env.Nodes().With(func(client symbiov1.ControlClient) error {
+		var from symbiov1.CallReply
+		// Fetch checks the hash, the format and the limits before anything is written.
+		pack, err := share.Fetch(ctx, peerCall(env, client, on, &from), name, hash)
+		if err != nil {
+			return err
+		}
+		// Put returns the earlier origin if the skill is stored already, so the output can name another
+		// node than this fetch asked.
+		o, err := env.State().Skills().Store.Put(pack, from.GetNode(), from.GetNodeName())
+		if err != nil {
+			return err
+		}
+		if env.JSON {
+			return env.PrintJSON(o)
+		}
+		return env.Printf("%s from node %s (%s): %s, %s\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
+			o.Name, o.NodeName, o.Node, visible.Plural(o.Files, "file"), visible.Plural(int(o.Bytes), "byte"), o.Hash, o.Hash)
+	})
 }
 
 // fetchedJSON is a fetched skill. The JSON names are a contract. Trust is "proposal", "trusted" or
@@ -133,11 +121,7 @@ type fetchedJSON struct {
 // listFetched prints the fetched skills. One that cannot be read is listed as a proposal, with a
 // note. It needs no running node.
 func listFetched(env *command.Env) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	keeper := state.Skills()
+	keeper := env.State().Skills()
 	all, err := keeper.Store.List()
 	if err != nil {
 		return err
@@ -170,11 +154,7 @@ func listFetched(env *command.Env) error {
 // their skills again. hash is the hash of all its files. Its exit status is 4 when no such skill is
 // stored. An agent that has the skill active loses it at the scan.
 func removeFetched(ctx context.Context, env *command.Env, hash string) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	err = state.Skills().Forget(hash)
+	err := env.State().Skills().Forget(hash)
 	if errors.Is(err, share.ErrNotStored) {
 		return command.NotFound(fmt.Errorf("%w; `symbio skills fetch` lists those that are", err))
 	}

@@ -210,32 +210,25 @@ func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *sym
 // nodeSkills asks the running node of this directory, or the node of --node. It returns ErrNoNode or
 // ErrOtherWorkspace when there is none.
 func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillList, err error) {
-	client, conn, err := env.DialWorkspace(ctx)
+	client, conn, err := env.Nodes().DialWorkspace(ctx)
 	if err != nil {
 		return all, err
 	}
 	defer conn.Close()
-	off, err := switchedOff(env)
-	if err != nil {
-		return all, err
-	}
+	off := switchedOff(env)
 	reply, err := client.Skills(ctx, &symbiov1.SkillsRequest{Rescan: reload})
 	all.SkillsReply = withOffBy(reply, func(s *symbiov1.Skill) string { return cmp.Or(disabledBy(off, s), "the node's configuration") })
 	return all, err
 }
 
 // switchedOff returns what `symbio skills disable` has switched off. Unreadable entries are noted
-// and left out. The error is about the state directory only.
-func switchedOff(env *command.Env) ([]choice.Choice, error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	off, err := state.SkillsOff().All()
+// and left out.
+func switchedOff(env *command.Env) []choice.Choice {
+	off, err := env.State().SkillsOff().All()
 	if err != nil {
 		env.Notef("note: %s", err.Error())
 	}
-	return off, nil
+	return off
 }
 
 // disabledBy returns which choice switches a skill off; "" if none does. The text has the local
@@ -274,10 +267,6 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	if err != nil {
 		return h, err
 	}
-	off, err := switchedOff(env)
-	if err != nil {
-		return h, err
-	}
 	// The configuration stays this directory's; only the workspace is another one.
 	there := opts
 	if dir != "" && opts.Settings.Skills.Enabled {
@@ -285,7 +274,7 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 			return h, err
 		}
 	}
-	return localSkills{opts, from, there.Skills().Registry(), off}, nil
+	return localSkills{opts, from, there.Skills().Registry(), switchedOff(env)}, nil
 }
 
 // offBy returns what switches a skill off: a choice of the user, or a key of the configuration with

@@ -76,7 +76,7 @@ func (d *draft) ask(ctx context.Context, env *command.Env, to *string, name, que
 		return command.Usage(fmt.Errorf("%s is missing, and there is no terminal to ask: symbio skills new NAME --description TEXT", name))
 	default:
 		fmt.Fprintf(env.Err, "%s: ", question)
-		*to, err = env.ReadLine(ctx)
+		*to, err = command.ReadLine(ctx, env.In)
 	}
 	return err
 }

@@ -150,7 +150,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 	if file != "" || dir != "" {
 		return nil, command.Usage(errors.New("--node asks a running node, which has its own configuration and directory: leave out --config and --dir"))
 	}
-	client, conn, err := env.Dial()
+	client, conn, err := env.Nodes().Dial()
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func cmdSkillsStats(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			begin := time.Now().Add(-time.Duration(since))
 			var events []event.Event
-			err := env.OnSessionStores(func(_ string, s *sqlite.Store) error {
+			err := env.Sessions().Each(func(_ string, s *sqlite.Store) error {
 				found, err := s.EventsOf(cmd.Context(), begin, skilluse.Types()...)
 				events = append(events, found...)
 				return err

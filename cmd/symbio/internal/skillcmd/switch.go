@@ -46,10 +46,7 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 	if err != nil {
 		return err
 	}
-	s, err := newSwitch(env, all)
-	if err != nil {
-		return err
-	}
+	s := newSwitch(env, all)
 	// All arguments are checked before anything is written, so that a mistake changes nothing.
 	for _, arg := range args {
 		if err := s.check(skillArg(arg), on); err != nil {
@@ -73,13 +70,8 @@ type skillSwitch struct {
 }
 
 // newSwitch returns a skillSwitch for the skills in all. It reads the book once.
-func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	off, err := switchedOff(env)
-	return &skillSwitch{choice.Switch[*symbiov1.Skill]{Book: state.SkillsOff(), Off: off, All: all.GetSkills()}, map[string]bool{}}, err
+func newSwitch(env *command.Env, all skillList) *skillSwitch {
+	return &skillSwitch{choice.Switch[*symbiov1.Skill]{Book: env.State().SkillsOff(), Off: switchedOff(env), All: all.GetSkills()}, map[string]bool{}}
 }
 
 // check returns an error if set would have no effect: there is no such skill, or it is off by its
@@ -183,10 +175,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 		env.Notef("There are no skills here. A skill is a directory with a SKILL.md, in .agents/skills or ~/.agents/skills.")
 		return nil
 	}
-	s, err := newSwitch(env, all)
-	if err != nil {
-		return err
-	}
+	s := newSwitch(env, all)
 	p := s.picker()
 	in, _ := env.In.(*os.File) // canPick has seen that it is one
 	// The list is drawn on the alternate screen and the terminal is restored before Show returns,

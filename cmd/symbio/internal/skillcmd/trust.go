@@ -64,11 +64,7 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 // replaced while the person reads is not trusted. cfg says where skills are searched. The error has
 // exit status 3 for a no or another hash, 2 without a terminal, and 4 when there is no such skill.
 func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, hash string, grants bool) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	keeper := state.Skills()
+	keeper := env.State().Skills()
 	p, err := proposal.Of(ctx, cfg, keeper, skillArg(arg))
 	if err != nil {
 		return err
@@ -173,11 +169,7 @@ func trustedOf(r trust.Record) trustedJSON {
 // listTrusted prints all records of trust. Records that cannot be read are noted on standard error
 // and left out.
 func listTrusted(env *command.Env) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	records, err := state.Skills().Book.Records()
+	records, err := env.State().Skills().Book.Records()
 	if err != nil {
 		env.Notef("note: %s", err.Error())
 	}
@@ -219,11 +211,7 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 // removeTrust removes the records that match, and returns those that are gone. The error names the
 // records that cannot be read or removed; they do not keep the others from being removed.
 func removeTrust(env *command.Env, match func(trust.Record) bool) (gone []trust.Record, err error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	book := state.Skills().Book
+	book := env.State().Skills().Book
 	records, err := book.Records()
 	for _, r := range slices.DeleteFunc(records, func(r trust.Record) bool { return !match(r) }) {
 		if removeErr := book.Remove(r.Dir, r.Hash); removeErr != nil {
@@ -240,10 +228,7 @@ func removeTrust(env *command.Env, match func(trust.Record) bool) (gone []trust.
 // until every node has answered. Nodes of other directories are told, too, because skills of the
 // user are visible to all.
 func rescan(ctx context.Context, env *command.Env) (done []string) {
-	state, err := env.State()
-	if err != nil {
-		return nil
-	}
+	state := env.State()
 	names, err := state.Running()
 	for _, name := range names {
 		// One node that fails must not keep the others from the change.
@@ -349,10 +334,7 @@ func orNone(rules []string) string {
 // trustOf returns what is known of the trust in a skill, and where it was fetched from. Errors are
 // noted: the skill is shown all the same. A state of "" means that it is not known.
 func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) {
-	state, err := env.State()
-	if err != nil {
-		return "", share.Origin{}
-	}
+	state := env.State()
 	keeper := state.Skills()
 	known, err := keeper.State(s.Skill, s.Hash)
 	if err != nil {

@@ -86,7 +86,7 @@ func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.Co
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the calls of the node that still run
 	m := newModel(ctx, client, stream, l, tui.NewStyles(env.Getenv("NO_COLOR") == ""))
-	m.link.dial, m.links = env.DialNode, tui.ShowsLinks(env.Getenv)
+	m.link.dial, m.links = env.Nodes().DialNode, tui.ShowsLinks(env.Getenv)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(env.Out), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
 		return nil // a signal

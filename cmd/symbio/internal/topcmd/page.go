@@ -217,7 +217,7 @@ func (v *agentView) ask() tea.Cmd {
 			if err != nil {
 				v.remark = command.ErrorText(ctx, err)
 			} else if v.messages = messages; reply.GetOmitted() > 0 {
-				v.remark = chat.Plural(int(reply.GetOmitted()), "message") + " before these, not shown"
+				v.remark = visible.Plural(int(reply.GetOmitted()), "message") + " before these, not shown"
 			}
 			if v.stale {
 				return v.ask()

@@ -18,6 +18,7 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/cmd/symbio/internal/tui"
 	"symbio/internal/agent/node/fleet"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -288,7 +289,7 @@ func (m *model) heights(room int) (rows [panelCount]int) {
 // header returns the first row: what the community is and does.
 func (m *model) header() string {
 	t, style := m.Total(), m.look.st.Bold
-	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"), chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
+	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), visible.Plural(len(m.Nodes), "node"), visible.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
 	if t.GetWaiting() > 0 {
 		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.look.stateStyle("waiting")
 	}

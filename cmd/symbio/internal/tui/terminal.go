@@ -44,13 +44,9 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 	if err != nil {
 		return nil, err
 	}
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
 	p := &program{inputs: make(chan chat.Input, maxInputs)}
 	m := newModel(config{
-		dir: dir, history: filepath.Join(string(state), "history"), commands: commands,
+		dir: dir, history: filepath.Join(string(env.State()), "history"), commands: commands,
 		color: env.Getenv("NO_COLOR") == "", links: ShowsLinks(env.Getenv), prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"), out: out,
 		post: func(in chat.Input) bool {
 			select {

@@ -42,7 +42,8 @@ func Open(ctx context.Context, cfg Config, name string) (*Selector, error) {
 		return nil, err
 	}
 	s.request.System = definition.General().Instructions + "\n\n" + skills.Render(cfg.Catalog, cfg.Prompt).Text
-	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: cfg.Catalog}}, Names: cfg.Settings.Skills.Tools, Shown: cfg.Prompt}) {
+	fixed := fixedCatalog{now: &skills.Snapshot{Catalog: cfg.Catalog}}
+	for _, t := range skill.Tools(skill.Config{Registry: fixed, Names: cfg.Settings.Skills.Tools, Shown: cfg.Prompt}) {
 		s.request.Tools = append(s.request.Tools, t.Spec())
 	}
 	return s, nil
