@@ -7,7 +7,6 @@ import (
 
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/internal/skills/trust"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -139,7 +138,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 // any command.
 func notesOf(rules []string) string {
 	text := ""
-	for _, n := range trust.Notes(rules, false) {
+	for _, n := range skills.GrantNotes(rules, false) {
 		text += " Note: " + n + "."
 	}
 	return text

@@ -34,7 +34,7 @@ var overLimit = map[string]int{
 	"fields community.Community":                         35,
 	"fields security/permission.allowRules":              17,
 	"fields security/permission.redirection":             16,
-	"imports agent":                                      26,
+	"imports agent":                                      25,
 	"uses agent/budget.Loan":                             39,
 	"uses agent/conversation.exchange":                   33,
 	"uses agent/definition.parser":                       38,

@@ -41,7 +41,7 @@ type Proposal struct {
 	Grants []string `json:"grants"`
 	// Refused are the rules that the policy withholds, with the reasons.
 	Refused []skills.WithheldRule `json:"refused"`
-	// Notes are warnings about the grants, from trust.Notes.
+	// Notes are warnings about the grants, from skills.GrantNotes.
 	Notes []string `json:"notes"`
 	// Files are the files of the skill, with the texts of the SKILL.md and the scripts.
 	Files []trust.Content `json:"files"`
@@ -120,7 +120,7 @@ func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string)
 	for _, r := range skill.Refused {
 		p.Refused = append(p.Refused, skills.WithheldRule(r))
 	}
-	p.Notes = append([]string{}, trust.Notes(p.Grants, p.Hash != "")...)
+	p.Notes = append([]string{}, skills.GrantNotes(p.Grants, p.Hash != "")...)
 	p.Trust, p.BadBook = keeper.State(skill, hash)
 	return p, p.compare(keeper)
 }
