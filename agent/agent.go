@@ -227,7 +227,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 			}
 			if err == nil && replaces {
 				var lost string
-				lost, err = a.instance.loseChildren(ctx)
+				lost, err = a.instance.record.loseChildren(ctx)
 				more.Text = strings.TrimSpace(more.Text) + "\n\n" + lost
 			}
 			more.Text = strings.TrimSpace(more.Text)

@@ -50,6 +50,15 @@ func (t *runningTask) alert(e *events) {
 	}
 }
 
+// chargePast books what the agent and its sub-agents spent in the session from an entry on.
+func (i *instance) chargePast(ctx context.Context, from int64) error {
+	spent, err := i.record.spent(ctx, from)
+	if err == nil {
+		i.task.account.Charge(spent)
+	}
+	return err
+}
+
 // chargeResumed books what the interrupted task and its sub-agents spent before the restart, and returns for
 // how long the task ran.
 func (i *instance) chargeResumed(ctx context.Context) (ran time.Duration, err error) {

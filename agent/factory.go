@@ -221,7 +221,11 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 		}
 	}
 	i := f.newInstance(o)
-	if err := i.openRecord(ctx, o); err != nil {
+	err := i.record.open(ctx, o)
+	if err == nil && o.LifetimeBudget && o.Session.ID != "" {
+		err = i.chargePast(ctx, 0)
+	}
+	if err != nil {
 		i.record.log.Load().Close() // it may be open, and what was spent not be known
 		return community.Member{}, err
 	}
@@ -288,7 +292,9 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 	if i.permissions.own, err = ownConstraints(i); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.order.Definition.Name, err)
 	}
-	i.createRecord()
+	if i.record.journal != nil && i.record.log.Load() == nil { // else it goes on with one
+		i.record.create(i.newSession())
+	}
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) {
 			a, err := i.start(self)

@@ -41,6 +41,7 @@ func (i *instance) connect() *instance {
 	if i.parent != nil {
 		i.events.parent = &i.parent.events
 	}
+	i.record.journal = i.factory.cfg.Journal
 	i.settings.task = &i.task
 	i.settings.setModel(i.order.Model)
 	i.approver = &approver{&i.factory.cfg, i.order.Ask, i.permissions, &i.settings, &i.record, &i.events}

@@ -18,7 +18,8 @@ import (
 
 // record is the session of an agent: what is kept of it over restarts. The zero value keeps nothing.
 type record struct {
-	log atomic.Pointer[session.Log] // nil = nothing is kept; Clear replaces it
+	journal *session.Journal            // nil = none is kept
+	log     atomic.Pointer[session.Log] // nil = nothing is kept; Clear replaces it
 	// past are the entries of the agent's earlier lives, from which its conversation is built. They
 	// are set before the agent starts.
 	past []session.Entry
@@ -27,36 +28,30 @@ type record struct {
 // ErrNoSessions is the error of an Order that names a session where none are kept.
 var ErrNoSessions = errors.New("this node keeps no sessions: session.store is off")
 
-// openRecord opens the session that an order goes on with, if it names one.
-func (i *instance) openRecord(ctx context.Context, o Order) (err error) {
-	journal := i.factory.cfg.Journal
+// open opens the session that an order goes on with, if it names one.
+func (r *record) open(ctx context.Context, o Order) (err error) {
 	switch {
 	case o.Session.ID == "":
-	case journal == nil:
+		return nil
+	case r.journal == nil:
 		return ErrNoSessions
-	default:
-		var log *session.Log
-		if log, i.record.past, err = journal.Open(ctx, o.Session.ID); err != nil {
-			return err
-		}
+	}
+	var log *session.Log
+	if log, r.past, err = r.journal.Open(ctx, o.Session.ID); err == nil {
 		log.SetSettings(o.Session.Model, string(o.Mode)) // they may differ from those that the session had
-		i.record.log.Store(log)
-		if o.LifetimeBudget {
-			err = i.chargePast(ctx, 0)
-		}
+		r.log.Store(log)
 	}
 	return err
 }
 
-// createRecord begins the session of an agent that goes on with none.
-func (i *instance) createRecord() {
-	if i.factory.cfg.Journal != nil && i.record.log.Load() == nil {
-		i.record.log.Store(newLog(i))
-	}
+// create begins a session, which has no past.
+func (r *record) create(info session.Info) {
+	r.log.Store(r.journal.Create(info))
+	r.past = nil
 }
 
-// newLog begins a session of an agent.
-func newLog(i *instance) *session.Log {
+// newSession describes a session of the agent that begins now.
+func (i *instance) newSession() session.Info {
 	info := i.order.Session
 	info.Dir, info.Agent = i.order.Workspace.Dir, i.order.Definition.Name
 	i.settings.mu.Lock()
@@ -66,7 +61,7 @@ func newLog(i *instance) *session.Log {
 		parent := i.parent.record.info()
 		info.Parent, info.Root = parent.ID, parent.Root
 	}
-	return i.factory.cfg.Journal.Create(info)
+	return info
 }
 
 // info describes the session; the zero Info if nothing is kept.
@@ -152,7 +147,7 @@ func payingNode(i *instance, s community.Signal) string {
 
 // resumeTask goes on with the task that the end of the node interrupted. more is for the model.
 func (a *Agent) resumeTask(ctx context.Context, more llm.Message) (string, error) {
-	lost, err := a.instance.loseChildren(ctx)
+	lost, err := a.instance.record.loseChildren(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -168,16 +163,16 @@ const maxAnswerShown = 2000
 
 // loseChildren marks the sub-agents that ended with the node as lost, and returns the sentences for
 // the model about them, and about those that had ended their tasks, whose answers it may not have read.
-func (i *instance) loseChildren(ctx context.Context) (string, error) {
+func (r *record) loseChildren(ctx context.Context) (string, error) {
 	// After the last answered exchange: of those since then the model may not have been told.
-	own, journal := i.record.past, i.factory.cfg.Journal
+	own := r.past
 	for at, e := range slices.Backward(own) {
 		if e.Kind == session.End && e.Status == session.Done {
 			own = own[at+1:]
 			break
 		}
 	}
-	below, err := descendants(ctx, journal.Store(), i.record.info().ID)
+	below, err := descendants(ctx, r.journal.Store(), r.info().ID)
 	if err != nil {
 		return "", err
 	}
@@ -191,13 +186,13 @@ func (i *instance) loseChildren(ctx context.Context) (string, error) {
 	for _, c := range below {
 		switch {
 		case c.Open:
-			err = loseSession(ctx, journal, c.ID)
+			err = loseSession(ctx, r.journal, c.ID)
 			fallthrough
 		case c.State == session.Lost && !c.Updated.Before(own[0].Time): // an earlier restart ended before the model was told
 			lost = append(lost, fmt.Sprintf("%s (%s)", c.Name, c.Member))
 		case !c.Updated.Before(own[0].Time):
 			var entries []session.Entry
-			entries, err = journal.Store().Entries(ctx, c.ID, 0)
+			entries, err = r.journal.Store().Entries(ctx, c.ID, 0)
 			done = append(done, fmt.Sprintf("%s (%s), %s: %s", c.Name, c.Member, c.State, visible.Prefix(session.LastAnswer(entries), maxAnswerShown)))
 		}
 		if err != nil {
@@ -239,17 +234,13 @@ func loseSession(ctx context.Context, journal *session.Journal, id string) error
 	return log.Commit(session.Entry{Kind: session.End, Status: session.Lost, Text: "its parent went on without it"})
 }
 
-// chargePast books what the agent and its sub-agents spent in the session from an entry on.
-func (i *instance) chargePast(ctx context.Context, from int64) error {
-	store := i.factory.cfg.Journal.Store()
-	tree, err := store.Sessions(ctx, session.Filter{Root: i.record.info().Root})
-	var spent budget.Spent
+// spent returns what the agent and its sub-agents spent in the session from an entry on.
+func (r *record) spent(ctx context.Context, from int64) (spent budget.Spent, err error) {
+	store := r.journal.Store()
+	tree, err := store.Sessions(ctx, session.Filter{Root: r.info().Root})
 	for _, s := range tree {
 		entries, e := store.Entries(ctx, s.ID, from-1)
 		spent, err = spent.Add(session.Spent(entries)), errors.Join(err, e)
 	}
-	if err == nil {
-		i.task.account.Charge(spent)
-	}
-	return err
+	return spent, err
 }

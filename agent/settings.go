@@ -212,9 +212,8 @@ func (f *Factory) Clear(id community.MemberID) (session.Info, error) {
 	i := a.instance
 	defer a.working.Unlock()
 	if old := i.record.log.Load(); old != nil {
-		i.record.log.Store(newLog(i))
+		i.record.create(i.newSession())
 		i.record.log.Load().SetMember(i.self.Name, string(i.self.ID))
-		i.record.past = nil
 		old.Close()
 	}
 	a.conversation.Clear()
