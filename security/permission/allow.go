@@ -45,12 +45,12 @@ type allowRules struct {
 // verdict names.
 func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
-		if p.rules[i].namedBy(p.names) && yield(&p.rules[i], "config") {
+		if p.rules[i].namedBy(p.names.own()) && yield(&p.rules[i], "config") {
 			return
 		}
 	}
 	for i := range p.granted {
-		if p.granted[i].Rule.namedBy(p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
+		if p.granted[i].Rule.namedBy(p.names.own()) && yield(&p.granted[i].Rule, p.granted[i].Source) {
 			return
 		}
 	}

@@ -166,7 +166,7 @@ func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
 // firstAllow returns the first rule that certainly covers the call; nil if none.
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
+		if rules[i].namedBy(f.names.own()) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}

@@ -80,7 +80,7 @@ func (d *FileDenials) search(tool string) *file.Search {
 			for _, r := range list {
 				// A bare Write denies every file. A bare Read would hide the whole disk: then no command could start.
 				bare := writes && r.form == formTool
-				if !r.namedBy(f.denied) || r.form != formPath && !bare {
+				if !r.namedBy(f.names) || r.form != formPath && !bare {
 					continue
 				}
 				if bare {
@@ -109,7 +109,7 @@ func except(c Chain, f *facts) *file.Except {
 		if !l.mute {
 			// A place with keys may be read if an allow rule about the tool names it.
 			allowed := func(name string) bool {
-				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(f.names) && r.spellsPath(name) })
+				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(f.names.own()) && r.spellsPath(name) })
 			}
 			d.Final = append(d.Final, f.links.SecretsBelow(f.places[0], allowed)...)
 		}
@@ -123,7 +123,7 @@ func except(c Chain, f *facts) *file.Except {
 func denialsOf(p Policy, f *facts) file.Denials {
 	d := file.Denials{Final: treeDenials(p.FinalDeny, f), Deny: treeDenials(p.Deny, f)}
 	for _, r := range p.Override {
-		if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names) {
+		if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names.own()) {
 			d.Overrides = append(d.Overrides, p)
 		}
 	}
@@ -134,7 +134,7 @@ func denialsOf(p Policy, f *facts) file.Denials {
 func treeDenials(rules []Rule, f *facts) []file.Pattern {
 	var all []file.Pattern
 	for _, r := range rules {
-		if r.form == formPath && r.namedBy(f.denied) {
+		if r.form == formPath && r.namedBy(f.names) {
 			all, _ = r.denials(f, all)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // repeat the rule: for a program of one command, and for a rule about a whole tool. lifted marks
 // commands that an override lifts.
 func (f *facts) about(r *Rule, lifted []bool) string {
-	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(f.denied) {
+	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(f.names) {
 		return ""
 	}
 	for i, c := range f.shell.program.Commands {
@@ -36,12 +36,12 @@ func (f *facts) lifted(rules []Rule) []bool {
 	any := false
 	for j := range rules {
 		// A rule for the whole tool also means a program without commands, such as x=1.
-		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names)
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names.own())
 	}
 	for i := range all {
 		for j := range rules {
 			r := &rules[j]
-			if !r.namedBy(f.names) {
+			if !r.namedBy(f.names.own()) {
 				continue
 			}
 			if _, ok, _ := (commandRule{r}).covers(f, i); ok {
@@ -61,7 +61,7 @@ func (f *facts) lifted(rules []Rule) []bool {
 // maybe at least.
 func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
 	s := f.shell
-	byTool := r.namedBy(f.denied)
+	byTool := r.namedBy(f.names)
 	reads, writes := r.namedBy(readers), r.namedBy(writers)
 	switch {
 	case r.form == formNone:

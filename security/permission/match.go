@@ -24,10 +24,8 @@ const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 // facts is for one goroutine.
 type facts struct {
 	call Call
-	// names are those under which an allow rule may name the tool: its own and its alias.
-	names names
-	// denied are those under which a deny rule may: names and the family.
-	denied  names
+	// names are the tool's own, its alias and its family. A deny rule may name the tool by each, an allow rule by names.own.
+	names   names
 	subject subject
 	// values are what the subject's arguments hold; "" for one that is no string.
 	values []string
@@ -44,9 +42,8 @@ type facts struct {
 	// around it.
 	links *file.Links
 	own   file.Links
-	// strings are all strings of the arguments, for opaque subjects; filled when gathered.
-	strings  []string
-	gathered bool
+	// strings are all strings of the arguments, for opaque subjects; nil until deniesStrings.
+	strings []string
 	// kept is Call.Kept asked for what the whole chain denies; nil means no sandbox.
 	kept func() bool
 	// named is the call's Key, once asked for.
@@ -57,11 +54,8 @@ type facts struct {
 // URLs and commands are parsed when a rule first asks for them. The result refers to itself, so
 // it must not be copied.
 func look(c Call) *facts {
-	f := &facts{call: c, subject: subjectOf(c.Tool)}
+	f := &facts{call: c, subject: subjectOf(c.Tool), names: names{c.Tool, aliases[c.Tool], families[c.Tool]}, readable: true}
 	f.links = &f.own
-	f.names = names{c.Tool, aliases[c.Tool]}
-	f.denied = append(f.names, families[c.Tool])
-	f.readable = true
 	for _, arg := range f.subject.args {
 		if v, ok := c.Args[arg]; ok {
 			s, isString := v.(string)
@@ -112,19 +106,22 @@ func (f *facts) locations() []file.Location {
 	return f.places
 }
 
-// names are the names of a tool; "" is none.
-type names []string
+// names are the names of a tool, or of several; "" is none.
+type names [3]string
+
+// own returns the names of a tool without its family, of which allow rules know nothing.
+func (n names) own() names { return names{n[0], n[1]} }
 
 // namedBy reports whether the rule is about a tool with one of those names, with * as a wildcard. The zero Rule is about none.
 func (r *Rule) namedBy(names names) bool {
-	return r.form != formNone && slices.ContainsFunc(names, func(n string) bool { return n != "" && glob.Match(r.tool, n) })
+	return r.form != formNone && slices.ContainsFunc(names[:], func(n string) bool { return n != "" && glob.Match(r.tool, n) })
 }
 
 // allows returns yes only if the rule certainly covers the call, else no; never maybe. Protected
 // names and places with keys need a rule that spells them, so that Write or Read(*) does not open
 // ~/.ssh or .git/hooks. Commands are not its task; see commandRule.covers.
 func (r *Rule) allows(f *facts) reach {
-	if !r.namedBy(f.names) {
+	if !r.namedBy(f.names.own()) {
 		return no
 	}
 	if name, _ := f.protected(); name != "" && !r.spellsPath(name) {
@@ -189,7 +186,7 @@ func (r *Rule) denies(f *facts) reach {
 	switch {
 	case r.form == formNone:
 		return yes
-	case !r.namedBy(f.denied):
+	case !r.namedBy(f.names):
 		return no
 	case r.form == formTool:
 		return yes
@@ -239,8 +236,8 @@ func (r *Rule) deniesPath(f *facts) reach {
 // is known. A deny rule may hit too much here; an allow rule never uses this. For path tools the
 // resolved paths are searched, too.
 func (r *Rule) deniesStrings(f *facts) reach {
-	if !f.gathered {
-		f.strings, f.gathered = gather(nil, f.call.Args), true
+	if f.strings == nil {
+		f.strings = gather(nil, f.call.Args)
 		if f.subject.matter == matterPath {
 			for _, at := range f.locations() {
 				f.strings = append(f.strings, at.Lexical, at.Real)

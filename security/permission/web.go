@@ -36,7 +36,7 @@ func dial(c Chain, f *facts) *endpoint.AllowList {
 func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
 	for _, r := range l.Policy.Allow {
-		if r.form == formAddr && r.namedBy(f.names) {
+		if r.form == formAddr && r.namedBy(f.names.own()) {
 			for _, a := range r.reach() {
 				all[a] = true
 			}
