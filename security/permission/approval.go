@@ -188,14 +188,6 @@ func (r Rule) Warning() string {
 	return ""
 }
 
-// warnings returns the warning of a rule as a sentence to append to a verdict's Why.
-func warnings(r *Rule) string {
-	if w := r.Warning(); w != "" {
-		return " Note: " + w + "."
-	}
-	return ""
-}
-
 // source returns a command as a shell reads it: as it was written, unless it names a loop's
 // variable or stands inside another command; then it is quoted anew from the resolved words. A
 // person is shown this, so rm $f appears with the file.

@@ -134,7 +134,7 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 		return v, false
 	}
 	if r, source := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
-		v = decided(Allow, StageAllow, r, why(r, "allows this: it changes files only where the sandbox lets commands write"))
+		v = decided(Allow, StageAllow, r, "allows this: it changes files only where the sandbox lets commands write")
 		v.Box, v.Source = BoxWork, source
 		return v, true
 	}
@@ -145,7 +145,7 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 	if !f.looks() {
 		return l.lookUnheld(f, r)
 	}
-	v = decided(Allow, StageAllow, r, why(r, "allows this: it changes no file and has no network"))
+	v = decided(Allow, StageAllow, r, "allows this: it changes no file and has no network")
 	v.Box = BoxLook
 	return v, true
 }
@@ -182,10 +182,10 @@ func (c Chain) readable(call Call) (dirs []string) {
 // readsBelow returns the directory in which a rule is for Read of every file, unless it is relative to the working
 // directory; "" for other rules.
 func readsBelow(r *Rule, dir string) string {
-	if r.form != formPath || r.base == baseDir || r.base == baseAny || !r.namedBy(readers) {
+	if r.form != formPath || r.path.base == baseDir || r.path.base == baseAny || !r.namedBy(readers) {
 		return ""
 	}
-	p, ok := r.pattern(dir)
+	p, ok := r.path.pattern(dir)
 	if _, below := file.Below(file.Clean(dir), p.Dir); !ok || p.Rest != "*" || below { // a command can replace what is below by a link
 		return ""
 	}

@@ -11,12 +11,11 @@ import (
 // any command has.
 const everyWord = 1 << 30
 
-// readCommandWords reads the words of a spec about commands; git says that they follow "git". If
-// they are not one simple command of literal words, r.words becomes the zero Pattern, and the
-// rule allows nothing.
-func (r *Rule) readCommandWords(git bool) {
-	text, operand := r.spec, ""
-	if r.form == formOperands {
+// commandWords reads the words of a spec about commands. If they are not one simple command of
+// literal words, it returns the zero Pattern, and the rule allows nothing.
+func commandWords(tool, spec string, f form) command.Pattern {
+	text, operand := spec, ""
+	if f == formOperands {
 		if i := strings.Index(text, ":*"); i >= 0 {
 			text, operand = text[:i], text[i+1:]
 		} else {
@@ -24,20 +23,20 @@ func (r *Rule) readCommandWords(git bool) {
 			text, operand = text[:i], text[i+1:]
 		}
 	}
-	r.words = command.Parse(text, operand, git)
-}
-
-// commandSpec returns the spec with the program's name, which a rule about Git leaves out.
-func (r *Rule) commandSpec() string {
-	if r.tool == "Git" {
-		return "git " + r.spec
-	}
-	return r.spec
+	return command.Parse(text, operand, tool == "Git")
 }
 
 // commandRule is a rule that is compared with the commands of a call of Bash or Git. Its methods
 // need facts on which ran was called.
 type commandRule struct{ *Rule }
+
+// commandSpec returns the spec with the program's name, which a rule about Git leaves out.
+func (r commandRule) commandSpec() string {
+	if r.tool == "Git" {
+		return "git " + r.spec
+	}
+	return r.spec
+}
 
 // covers reports whether the rule allows command i for certain, and how many of its words it
 // spells. but says why it does not although its words match, for a message; "" if they do not

@@ -57,7 +57,9 @@ func (l Link) judgeRules(f *facts) Verdict {
 	}
 	denied, unsure := f.firstDenied(p.FinalDeny, nil, true)
 	if denied != nil {
-		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this and cannot be overridden")+f.about(denied, nil))
+		v := decided(Deny, StageFinalDeny, denied, "denies this and cannot be overridden")
+		v.Why += f.about(denied, nil)
+		return v
 	}
 	floor := StageFinalDeny
 	answer, here, remembered := l.Memory.recall(f.call, p)
@@ -100,7 +102,9 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 		rule, doubt = f.firstDenied(p.Deny, nil, true)
 	}
 	if rule != nil {
-		return decided(Deny, StageDeny, rule, why(rule, "denies this")+f.about(rule, lifted)), true, nil
+		v = decided(Deny, StageDeny, rule, "denies this")
+		v.Why += f.about(rule, lifted)
+		return v, true, nil
 	}
 	if f.shell == nil {
 		return v, false, doubt
@@ -111,16 +115,16 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 		}
 		rule, may := o.firstDenied(p.Deny, nil, true)
 		if rule != nil {
-			return decided(Deny, StageDeny, rule, fmt.Sprintf("The rule %s denies what it does with %s.", rule.text, o.path)), true, nil
+			return decided(Deny, StageDeny, rule, "denies what it does with "+o.path), true, nil
 		}
 		doubt = cmp.Or(doubt, may)
 	}
 	return v, false, doubt
 }
 
-// decided returns a verdict by a rule of the configuration. why is a sentence for people.
-func decided(a Action, s Stage, r *Rule, why string) Verdict {
-	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: why}
+// decided returns a verdict by a rule of the configuration, with the sentence "The rule R does."
+func decided(a Action, s Stage, r *Rule, does string) Verdict {
+	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: "The rule " + r.text + " " + does + "."}
 }
 
 // askIfUnsure turns an Allow into a question when a deny rule may apply. Deny and Ask stay as
@@ -129,11 +133,8 @@ func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
 	}
-	return decided(Ask, stage, unsure, why(unsure, "may deny this, and it cannot be told whether it does"))
+	return decided(Ask, stage, unsure, "may deny this, and it cannot be told whether it does")
 }
-
-// why returns the sentence "The rule R does."
-func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
 // firstDenied returns a rule that denies the call, and if there is none, one that may deny it. Of a call that runs commands,
 // lifted marks those that an override lifts. With files it looks at redirections, too; without, the caller judges them, each
@@ -207,7 +208,7 @@ func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 // and whether there is one.
 func (l Link) allowed(f *facts, granted []Grant) (v Verdict, found bool) {
 	if r := firstAllow(l.Policy.Allow, f); r != nil {
-		return decided(Allow, StageAllow, r, why(r, "allows this")), true
+		return decided(Allow, StageAllow, r, "allows this"), true
 	}
 	for i := range granted {
 		if r := &granted[i].Rule; r.allows(f) == yes {
@@ -221,7 +222,10 @@ func (l Link) allowed(f *facts, granted []Grant) (v Verdict, found bool) {
 // as "skill:NAME"; the text of a grant names it, so that people can see why something was
 // allowed that no configuration says.
 func grantedBy(r *Rule, source string) Verdict {
-	v := decided(Allow, StageAllow, r, why(r, "allows this")+warnings(r))
+	v := decided(Allow, StageAllow, r, "allows this")
+	if w := r.Warning(); w != "" {
+		v.Why += " Note: " + w + "."
+	}
 	if v.Source = source; source != "config" {
 		v.Why += " It was granted by " + source + "."
 	}

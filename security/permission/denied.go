@@ -88,8 +88,8 @@ func (d *FileDenials) search(tool string) *file.Search {
 					s.AddEverything(r.text)
 					continue
 				}
-				at, known := r.pattern(d.dir)
-				s.AddRule(r.text, at, known, r.base == baseAny)
+				at, known := r.path.pattern(d.dir)
+				s.AddRule(r.text, at, known, r.path.base == baseAny)
 			}
 		}
 		s.AddLink(x)
@@ -109,7 +109,7 @@ func except(c Chain, f *facts) *file.Except {
 		if !l.mute {
 			// A place with keys may be read if an allow rule about the tool names it.
 			allowed := func(name string) bool {
-				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(f.names.own()) && r.spellsPath(name) })
+				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(f.names.own()) && r.form == formPath && r.path.spells(name) })
 			}
 			d.Final = append(d.Final, f.links.SecretsBelow(f.places[0], allowed)...)
 		}
@@ -123,7 +123,7 @@ func except(c Chain, f *facts) *file.Except {
 func denialsOf(p Policy, f *facts) file.Denials {
 	d := file.Denials{Final: treeDenials(p.FinalDeny, f), Deny: treeDenials(p.Deny, f)}
 	for _, r := range p.Override {
-		if p, ok := r.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names.own()) {
+		if p, ok := r.path.pattern(f.call.Dir); ok && r.form == formPath && r.namedBy(f.names.own()) {
 			d.Overrides = append(d.Overrides, p)
 		}
 	}
@@ -135,7 +135,7 @@ func treeDenials(rules []Rule, f *facts) []file.Pattern {
 	var all []file.Pattern
 	for _, r := range rules {
 		if r.form == formPath && r.namedBy(f.names) {
-			all, _ = r.denials(f, all)
+			all, _ = r.path.denials(f, all)
 		}
 	}
 	return all

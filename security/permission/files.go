@@ -57,7 +57,7 @@ func (r commandRule) deniesWords(f *facts, c *shell.Command, reads bool) reach {
 	}
 	of := no
 	var some [4]file.Pattern
-	patterns, _ := r.denials(f, some[:0])
+	patterns, _ := r.path.denials(f, some[:0])
 	for _, w := range c.Words[1:] {
 		if strings.HasPrefix(w.Text, "--exclude=") || strings.HasPrefix(w.Text, "--include=") {
 			continue

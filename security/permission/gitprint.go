@@ -18,15 +18,15 @@ import (
 //
 // {"*"} and false stand for a rule that may cover anything: the caller then asks a person. top
 // makes a pathspec count from the root of the repository, and icase excludes a name in any case.
-func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
-	at := r.spec
-	if r.base != baseAny {
-		p, ok := r.pattern(dir)
-		whole := p.Dir + "/" + p.Rest
+func (p *pathSpec) pathspecs(dir string) (specs []string, exact bool) {
+	at := p.text
+	if p.base != baseAny {
+		pattern, ok := p.pattern(dir)
+		whole := pattern.Dir + "/" + pattern.Rest
 		rel, below := file.Below(file.Clean(dir), whole)
 		// A pattern whose directory is above the call's may still match below it.
-		if star := strings.IndexByte(p.Rest, '*'); !ok ||
-			!below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(p.Dir+"/"+p.Rest[:star], "/")+"/") {
+		if star := strings.IndexByte(pattern.Rest, '*'); !ok ||
+			!below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(pattern.Dir+"/"+pattern.Rest[:star], "/")+"/") {
 			return []string{"*"}, false
 		}
 		if at = rel; !below || at == "" {
@@ -46,7 +46,7 @@ func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 // printsDenied reports whether command i may have git print what the rule denies, in spite of the
 // pathspecs that will be added to it. Then the call becomes a question.
 func (r commandRule) printsDenied(f *facts, i int) bool {
-	specs, exact := r.pathspecs(f.call.Dir)
+	specs, exact := r.path.pathspecs(f.call.Dir)
 	if len(specs) == 0 {
 		return false
 	}
@@ -66,7 +66,7 @@ func (p *Plan) withoutDenied(f *facts) {
 	for _, l := range p.Denied.links {
 		for _, r := range slices.Concat(l.FinalDeny, l.Deny) {
 			if r.form == formPath && r.namedBy(readers) {
-				more, _ := commandRule{&r}.pathspecs(f.call.Dir)
+				more, _ := r.path.pathspecs(f.call.Dir)
 				specs = append(specs, more...)
 			}
 		}

@@ -40,28 +40,28 @@ func ParseGrant(text string) (Rule, error) {
 	}
 	below, skillDir := cutSkillDir(spec)
 	ofSkill := skillDir != ""
-	r := Rule{text: text, tool: tool, spec: spec, granted: true}
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)
 		}
-		r.spec = "." + below
+		spec = "." + below
 	}
-	if at, reason := r.readPath(); reason != "" {
+	path, at, reason := parsePath(spec)
+	if reason != "" {
 		return bad(len(tool)+1+at, reason)
 	}
-	if r.base == baseRoot || r.base == baseHome {
+	if path.base == baseRoot || path.base == baseHome {
 		return bad(len(tool)+1, "a skill may only name paths below the working directory or "+skillDirs[0])
 	}
-	for part := range strings.SplitSeq(r.spec, "/") {
+	for part := range strings.SplitSeq(path.text, "/") {
 		if part == ".." {
 			return bad(len(tool)+1, "a skill's path may not hold ..")
 		}
 	}
 	if ofSkill {
-		r.base = baseSkill
+		path.base = baseSkill
 	}
-	return r, nil
+	return Rule{text: text, tool: tool, form: formPath, spec: spec, path: path, granted: true}, nil
 }
 
 // cutSkillDir cuts the skill's directory off the beginning of a path or of a text. name is how it
@@ -91,8 +91,8 @@ func (r Rule) RunsSkillFiles() bool {
 func (r Rule) WithSkillDir(dir string) Rule {
 	switch r.form {
 	case formPath:
-		if r.base == baseSkill {
-			r.dir = dir
+		if r.path.base == baseSkill {
+			r.path.dir = dir
 		}
 	case formExact, formPrefix, formOperands:
 		whole := r.spec
@@ -101,7 +101,7 @@ func (r Rule) WithSkillDir(dir string) Rule {
 		}
 		// The words are read from the quoted form, so that a blank or $ in dir stays one literal
 		// part of its word. The spec then gets dir as it is, for comparisons with a text.
-		r.readCommandWords(r.tool == "Git")
+		r.words = commandWords(r.tool, r.spec, r.form)
 		for _, name := range skillDirs {
 			whole = strings.ReplaceAll(whole, name, dir)
 		}

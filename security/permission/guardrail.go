@@ -64,7 +64,8 @@ func (l Link) judge(f *facts) Verdict {
 		v.Source = "guardrail"
 	}
 	if asks := l.asks(f); v.Action == Allow && asks != nil {
-		v = Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "requires approval for this")}
+		v = decided(Ask, StageDefault, asks, "requires approval for this")
+		v.Source = "guardrail"
 	}
 	return v
 }

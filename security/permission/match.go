@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -124,7 +123,7 @@ func (r *Rule) allows(f *facts) reach {
 	if !r.namedBy(f.names.own()) {
 		return no
 	}
-	if name, _ := f.protected(); name != "" && !r.spellsPath(name) {
+	if name, _ := f.protected(); name != "" && !(r.form == formPath && r.path.spells(name)) {
 		return no
 	}
 	if r.form == formTool {
@@ -138,13 +137,13 @@ func (r *Rule) allows(f *facts) reach {
 	}
 	switch r.form {
 	case formPath:
-		return r.allowsPath(f)
+		return r.path.allows(f)
 	case formName:
 		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob.Match(r.spec, v) }))
 	case formDomain:
 		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && glob.Match(r.spec, e.Host) })
 	case formAddr:
-		return allowsTargets(f, func(e endpoint.Endpoint) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(e.Addr, e.Port)) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return r.address.allows(e) })
 	}
 	return no
 }
@@ -153,30 +152,6 @@ func (r *Rule) allows(f *facts) reach {
 // means. It is also yes for no URLs; the caller has checked that there are some.
 func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
-}
-
-// allowsPath returns yes if every path of the call matches under both of its names: as written
-// and with links followed. A link in the workspace must not lead a tool out of it.
-func (r *Rule) allowsPath(f *facts) reach {
-	p, ok := r.pattern(f.call.Dir)
-	if !ok {
-		return no
-	}
-	// The rule's own directory may be a link (/tmp on macOS), so a path also matches below the
-	// place that it leads to.
-	means := func(path string) bool {
-		if p.Matches(path, f.subject.tree) {
-			return true
-		}
-		real, ok := f.links.Follow(p.Dir)
-		return ok && real != p.Dir && p.In(real).Matches(path, f.subject.tree)
-	}
-	for _, at := range f.locations() {
-		if !at.Known || !means(at.Lexical) || !means(at.Real) {
-			return no
-		}
-	}
-	return yes
 }
 
 // denies returns yes if the rule covers the call, maybe if that cannot be told, and no
@@ -197,7 +172,7 @@ func (r *Rule) denies(f *facts) reach {
 	}
 	switch r.form {
 	case formPath:
-		return r.deniesPath(f)
+		return r.path.denies(f)
 	case formName:
 		// Of names with a blank between them, each may be meant.
 		named := append(strings.Fields(r.spec), r.spec)
@@ -207,27 +182,7 @@ func (r *Rule) denies(f *facts) reach {
 	case formDomain:
 		return deniesTargets(f, func(e endpoint.Endpoint) bool { return glob.Match(r.spec, e.Host) })
 	case formAddr:
-		return deniesTargets(f, r.meansAddr)
-	}
-	return no
-}
-
-// deniesPath returns yes if one path of the call is covered under one of its names, and maybe if
-// a path or the rule's own directory could not be resolved. The name as written counts even if
-// its links cannot be read.
-func (r *Rule) deniesPath(f *facts) reach {
-	var some [4]file.Pattern
-	patterns, sure := r.denials(f, some[:0])
-	for _, at := range f.locations() {
-		for _, p := range patterns {
-			if (at.Known || at.Lexical != "") && p.Covers(glob.Fold(at.Lexical)) || at.Known && p.Covers(glob.Fold(at.Real)) {
-				return yes
-			}
-		}
-		sure = sure && at.Known
-	}
-	if !sure {
-		return maybe
+		return deniesTargets(f, r.address.denies)
 	}
 	return no
 }

@@ -31,8 +31,8 @@ func (l Link) lookUnheld(f *facts, r *Rule) (v Verdict, found bool) {
 			return v, false
 		}
 	}
-	v = decided(Allow, StageAllow, r, "Nothing holds it on this machine; its programs only read, and with these words only files below the working directory that Read may read.")
-	v.Box = BoxWork
+	v = decided(Allow, StageAllow, r, "allows this")
+	v.Box, v.Why = BoxWork, "Nothing holds it on this machine; its programs only read, and with these words only files below the working directory that Read may read."
 	return v, true
 }
 

@@ -1,7 +1,5 @@
 package permission
 
-import "strings"
-
 // protected returns the protected name that a call would write, or the place with keys or
 // passwords that it would use, and a sentence on the risk; "" if none, and for tools that use no
 // path. Reading a protected name is harmless, reading a key is not.
@@ -19,10 +17,4 @@ func (f *facts) protected() (name, risk string) {
 		}
 	}
 	return "", ""
-}
-
-// spellsPath reports whether the rule's path contains a protected name, as whole parts and in any
-// case. Only such a rule allows to use it.
-func (r *Rule) spellsPath(name string) bool {
-	return r.form == formPath && strings.Contains("/"+strings.ToLower(r.spec)+"/", "/"+strings.ToLower(name)+"/")
 }

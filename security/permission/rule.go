@@ -8,7 +8,6 @@ import (
 
 	"symbio/internal/security/permission/command"
 	"symbio/internal/security/permission/endpoint"
-	"symbio/internal/security/permission/file"
 	"symbio/internal/security/permission/glob"
 	"symbio/internal/security/visible"
 )
@@ -24,18 +23,13 @@ type Rule struct {
 	tool string // may hold *
 	// form says how spec is read; it is formNone only for the zero Rule.
 	form form
-	// base is the directory that spec is relative to; for formPath only.
-	base base
 	// text is the rule as written.
 	text string
-	// spec is what stands in the parentheses, in the form that comparisons need. For formPath it
-	// is without its base.
+	// spec is what stands in the parentheses, in the form that comparisons need.
 	spec string
-	// dir is for baseSkill: the skill's directory, absolute; "" until WithSkillDir, and the rule
-	// then means nothing.
-	dir string
-	// fixed is the pattern of a formPath that is relative to nothing, made once when the rule is read.
-	fixed *file.Pattern
+	// path is for formPath, address for formAddr.
+	path    pathSpec
+	address address
 	// box is what has to hold the commands that a formBox allows.
 	box Box
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
@@ -88,7 +82,7 @@ func (r Rule) String() string { return r.text }
 
 // Equal reports whether both mean the same calls: they were written equally, and for the directory of the same skill.
 func (r Rule) Equal(o Rule) bool {
-	return r.text == o.text && r.spec == o.spec && r.dir == o.dir && r.granted == o.granted
+	return r.text == o.text && r.spec == o.spec && r.path.dir == o.path.dir && r.granted == o.granted
 }
 
 // MarshalText writes the rule as it was written.
@@ -124,7 +118,8 @@ func ParseRule(text string) (Rule, error) {
 	var reason string
 	switch subjectOf(tool).matter {
 	case matterPath:
-		at, reason = r.readPath()
+		r.form = formPath
+		r.path, at, reason = parsePath(spec)
 	case matterCommand, matterGit:
 		at, reason = r.readCommand()
 	case matterURL:
@@ -241,7 +236,7 @@ func (r *Rule) readCommand() (at int, reason string) {
 		r.form = formExact
 	}
 	if r.form == formExact || r.form == formPrefix || r.form == formOperands {
-		r.readCommandWords(r.tool == "Git")
+		r.words = commandWords(r.tool, r.spec, r.form)
 	}
 	return 0, ""
 }
@@ -268,8 +263,10 @@ func cutRest(pattern string) (head string, ok bool) {
 // address written as a domain is refused, in every spelling, because the two are compared in
 // different ways. The host is kept as the DNS has it, in ASCII.
 func (r *Rule) readDomain() (at int, reason string) {
-	if addr, ok := strings.CutPrefix(r.spec, "ip:"); ok {
-		return len("ip:"), r.readAddr(addr)
+	if text, ok := strings.CutPrefix(r.spec, "ip:"); ok {
+		r.form = formAddr
+		r.address, reason = parseAddress(text)
+		return len("ip:"), reason
 	}
 	host, ok := strings.CutPrefix(r.spec, "domain:")
 	if !ok {

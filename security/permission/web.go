@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 
 	"symbio/internal/security/permission/endpoint"
 )
@@ -37,7 +38,7 @@ func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
 	for _, r := range l.Policy.Allow {
 		if r.form == formAddr && r.namedBy(f.names.own()) {
-			for _, a := range r.reach() {
+			for _, a := range r.address.endpoints() {
 				all[a] = true
 			}
 		}
@@ -45,46 +46,39 @@ func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	return all
 }
 
-// reach returns the addresses that an ip: rule allows: with the port that it names, or with 80
-// and 443.
-func (r Rule) reach() []netip.AddrPort {
-	if a, err := netip.ParseAddrPort(r.spec); err == nil {
-		return []netip.AddrPort{a}
-	}
-	a, err := netip.ParseAddr(r.spec)
-	if err != nil {
-		return nil
-	}
-	return []netip.AddrPort{netip.AddrPortFrom(a, 80), netip.AddrPortFrom(a, 443)}
+// address is what an ip: rule names. Port 0 stands for none: an allow rule then means 80 and 443, a deny rule all.
+type address struct {
+	addr netip.Addr
+	port uint16
 }
 
-// readAddr reads the part of a spec behind ip:, as in WebFetch(ip:127.0.0.1:3000), and returns
+// parseAddress reads the part of a spec behind ip:, as in WebFetch(ip:127.0.0.1:3000), and returns
 // why it is unclear, "" if it is clear. Zones are refused: they name an interface of one machine.
-// The spec is kept in the canonical form of netip, so that equal addresses have equal specs.
-func (r *Rule) readAddr(text string) (reason string) {
-	r.form = formAddr
+func parseAddress(text string) (a address, reason string) {
 	if p, err := netip.ParseAddrPort(text); err == nil && p.Addr().Zone() == "" && p.Port() > 0 {
-		r.spec = netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
-		return ""
+		return address{p.Addr().Unmap(), p.Port()}, ""
 	}
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
-		r.spec = a.Unmap().String()
-		return ""
+		return address{addr: a.Unmap()}, ""
 	}
-	return "write ip:ADDRESS or ip:ADDRESS:PORT, an IPv6 address with a port in brackets, as in ip:[::1]:3000"
+	return a, "write ip:ADDRESS or ip:ADDRESS:PORT, an IPv6 address with a port in brackets, as in ip:[::1]:3000"
 }
 
-// meansAddr reports whether a deny rule for an address covers a target; without a port it covers
-// all ports. A target that is a name does not match: its address is not known before the
-// connection.
-func (r Rule) meansAddr(e endpoint.Endpoint) bool {
-	if !e.Addr.IsValid() {
-		return false
+// endpoints returns what the address allows.
+func (a address) endpoints() []netip.AddrPort {
+	if a.port != 0 {
+		return []netip.AddrPort{netip.AddrPortFrom(a.addr, a.port)}
 	}
-	if a, err := netip.ParseAddrPort(r.spec); err == nil {
-		return a == netip.AddrPortFrom(e.Addr, e.Port)
-	}
-	return r.spec == e.Addr.String()
+	return []netip.AddrPort{netip.AddrPortFrom(a.addr, 80), netip.AddrPortFrom(a.addr, 443)}
+}
+
+func (a address) allows(e endpoint.Endpoint) bool {
+	return slices.Contains(a.endpoints(), netip.AddrPortFrom(e.Addr, e.Port))
+}
+
+// denies does not hold for a target that is a name: its address is not known before the connection.
+func (a address) denies(e endpoint.Endpoint) bool {
+	return e.Addr.IsValid() && a.addr == e.Addr && (a.port == 0 || a.port == e.Port)
 }
 
 // unreachable denies requests to invalid URLs, to addresses that are not public, and to ports
