@@ -41,7 +41,6 @@ var overLimit = map[string]int{
 	"uses agent/tool/mcp.server":                         41,
 	"uses cmd/symbio/internal/chat.conversation":         53,
 	"uses community.Community":                           74,
-	"uses security/permission.facts":                     71,
 	"uses internal/security/permission/shell.invocation": 46,
 }
 

@@ -10,7 +10,8 @@ import (
 // deniesCommands reports whether some rule of the policy denies commands. Only then does a
 // command that cannot be read need a question under the default allow.
 func (p Policy) deniesCommands() bool {
-	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(commandTools) })
+	named := func(r Rule) bool { return r.namedBy(commandTools) }
+	return slices.ContainsFunc(p.FinalDeny, named) || slices.ContainsFunc(p.Deny, named)
 }
 
 // commandTools are the tools that run commands. A deny rule for one of them may be about any
@@ -32,12 +33,16 @@ func rest(a Action, why string) Verdict {
 	return Verdict{Action: a, Stage: StageDefault, Why: why}
 }
 
-// allowRules has the rules and grants that may allow the commands of one call. Its methods need
-// facts on which ran was called.
+// allowRules has the rules and grants that may allow the commands of one call.
 type allowRules struct {
-	*facts
+	*execution
 	rules   []Rule
 	granted []Grant
+}
+
+// allowRules returns those of the link.
+func (l Link) allowRules(x *execution) allowRules {
+	return allowRules{x, l.Policy.Allow, l.grants(x.facts.call.Dir)}
 }
 
 // each calls yield for the rules and grants that are about this tool, with their source, until
@@ -45,12 +50,12 @@ type allowRules struct {
 // verdict names.
 func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
-		if p.rules[i].namedBy(p.names.own()) && yield(&p.rules[i], "config") {
+		if p.rules[i].namedBy(p.facts.names.own()) && yield(&p.rules[i], "config") {
 			return
 		}
 	}
 	for i := range p.granted {
-		if p.granted[i].Rule.namedBy(p.names.own()) && yield(&p.granted[i].Rule, p.granted[i].Source) {
+		if p.granted[i].Rule.namedBy(p.facts.names.own()) && yield(&p.granted[i].Rule, p.granted[i].Source) {
 			return
 		}
 	}
@@ -59,11 +64,11 @@ func (p allowRules) each(yield func(r *Rule, source string) bool) {
 // whole returns a rule for every command, or for exactly this text, and its source; nil if there
 // is none. For Git there is none: each of its options counts.
 func (p allowRules) whole() (found *Rule, source string) {
-	if p.subject.matter == matterGit {
+	if p.facts.subject.matter == matterGit {
 		return nil, ""
 	}
 	p.each(func(r *Rule, s string) bool {
-		if r.form == formTool || r.form == formExact && r.spec == p.shell.text {
+		if r.form == formTool || r.form == formExact && r.spec == p.text {
 			found, source = r, s
 		}
 		return found != nil
@@ -75,7 +80,7 @@ func (p allowRules) whole() (found *Rule, source string) {
 // needs no permission of its own, and deny rules see it anyway. byDefault is the action for a
 // command without a rule.
 func (p allowRules) command(i int, byDefault Action) Verdict {
-	c := &p.shell.program.Commands[i]
+	c := &p.program.Commands[i]
 	if !c.Certain {
 		return Verdict{Action: Allow, Stage: StageDefault}
 	}
@@ -83,7 +88,7 @@ func (p allowRules) command(i int, byDefault Action) Verdict {
 	switch {
 	case r != nil:
 		v := grantedBy(r, source)
-		if r.form != formExact && (r.form != formTool || p.subject.matter == matterGit) {
+		if r.form != formExact && (r.form != formTool || p.facts.subject.matter == matterGit) {
 			v.Box = BoxLook // it names the beginning of a command, and the rest may do anything
 		}
 		return v
@@ -102,8 +107,8 @@ func (p allowRules) command(i int, byDefault Action) Verdict {
 // unread returns a command that only the default allows and that runs text which is not parsed
 // here; nil if there is none.
 func (p allowRules) unread() *shell.Command {
-	for i := range p.shell.program.Commands {
-		c := &p.shell.program.Commands[i]
+	for i := range p.program.Commands {
+		c := &p.program.Commands[i]
 		if (c.Unread || c.Code != "") && p.command(i, Allow).Stage == StageDefault {
 			return c
 		}
@@ -123,7 +128,7 @@ func harmless(c *shell.Command) bool {
 // but the reason, for the message.
 func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, close *Rule) {
 	p.each(func(r *Rule, s string) bool {
-		spelled, ok, reason := commandRule{r}.covers(p.facts, i)
+		spelled, ok, reason := commandRule{r}.covers(p.execution, i)
 		if ok && spelled > beyond {
 			found, source = r, s
 		} else if reason != "" && close == nil {
@@ -131,7 +136,7 @@ func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, cl
 		}
 		return found != nil
 	})
-	c := p.shell.program.Commands[i]
+	c := p.program.Commands[i]
 	// Bash(xargs grep:*) spells the inner command: it is word At of the outer one, so the rule
 	// must reach beyond that.
 	if found == nil && c.Outer >= 0 {

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,21 +52,18 @@ func (p *Plan) Always() bool {
 // plan returns what a judged call has to execute; nil for a call that runs no commands. v is the
 // verdict of the chain: only for Ask it lists what to approve.
 func plan(c Chain, f *facts, v Verdict) *Plan {
-	r := f.ran()
-	if r == nil && f.subject.program {
+	x := f.ran()
+	if x == nil && f.subject.program {
 		return &Plan{Denied: c.denied(f, false)}
 	}
-	if r == nil {
+	if x == nil {
 		return nil
 	}
-	p := &Plan{Script: r.program.Canonical, Printed: r.program.Canonical != "", Argv: r.argv, Denied: c.denied(f, false)}
-	if !p.Printed {
-		p.Script = r.text
+	p := &Plan{Argv: x.argv, Denied: c.denied(f, false)}
+	if f.subject.matter == matterCommand {
+		p.Script, p.Printed = cmp.Or(x.program.Canonical, x.text), x.program.Canonical != ""
 	}
-	if f.subject.matter == matterGit {
-		p.Script, p.Printed = "", false
-	}
-	defer p.withoutDenied(f) // last, since it changes the tree
+	defer p.withoutDenied(x) // last, since it changes the tree
 	if v.Box == BoxLook {
 		p.Reads = c.readable(f.call)
 		p.Denied.shown = p.Reads
@@ -76,14 +74,14 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	// Links of a chain often lack the same rule. A person is shown each command once.
 	seen := map[string]bool{}
 	for _, l := range c {
-		for _, a := range l.open(f) {
+		for _, a := range l.open(x) {
 			if !seen[a.Command] {
 				seen[a.Command] = true
 				p.Approve = append(p.Approve, a)
 			}
 		}
 	}
-	if len(p.Approve) == 0 || len(r.program.Problems) > 0 {
+	if len(p.Approve) == 0 || len(x.program.Problems) > 0 {
 		// Something beside the single commands makes it a question, and no rule for them answers it.
 		text := p.Script
 		if f.subject.matter == matterGit {
@@ -97,13 +95,13 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 // open returns the commands and files that no rule of the link allows; nil if a grant for this
 // call or a rule for the whole tool allows all. Of a command inside another the outermost is
 // listed, since that is what a person recognises.
-func (l Link) open(f *facts) []Approval {
-	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: l.grants(f.call.Dir)}
+func (l Link) open(x *execution) []Approval {
+	allow := l.allowRules(x)
 	whole, _ := allow.whole()
-	if _, kept := f.byCall(allow.granted); kept || whole != nil {
+	if _, kept := x.facts.byCall(allow.granted); kept || whole != nil {
 		return nil
 	}
-	commands := f.shell.program.Commands
+	commands := x.program.Commands
 	asked := make([]bool, len(commands))
 	for i := range commands {
 		if allow.command(i, Ask).Action == Allow {
@@ -118,10 +116,10 @@ func (l Link) open(f *facts) []Approval {
 	var all []Approval
 	for i, c := range commands {
 		if asked[i] {
-			all = append(all, Approval{Command: strings.Trim(show(c), "`"), Rule: exactRule(f, i)})
+			all = append(all, Approval{Command: strings.Trim(show(c), "`"), Rule: exactRule(x, i)})
 		}
 	}
-	for _, o := range f.shell.files {
+	for _, o := range x.files {
 		if l.allowFile(o, Ask, allow.granted).Action == Allow {
 			continue
 		}
@@ -139,25 +137,25 @@ func (l Link) open(f *facts) []Approval {
 // exactRule returns the rule for exactly command i; "" if every such rule would cover something
 // else, too: a part of the command, or of one that it runs, is known to the shell alone. The rule
 // is tried before it is returned.
-func exactRule(f *facts, i int) string {
-	c := f.shell.program.Commands[i]
-	for j, inner := range f.shell.program.Commands {
-		for top := j; top >= i; top = f.shell.program.Commands[top].Outer {
+func exactRule(x *execution, i int) string {
+	c := x.program.Commands[i]
+	for j, inner := range x.program.Commands {
+		for top := j; top >= i; top = x.program.Commands[top].Outer {
 			if top == i && !inner.Literal() {
 				return ""
 			}
 		}
 	}
 	text := source(c)
-	if f.subject.matter == matterGit {
+	if x.facts.subject.matter == matterGit {
 		var words []string
 		for _, w := range c.Words[1:] {
 			words = append(words, quoted(w.Text))
 		}
 		text = strings.Join(words, " ")
 	}
-	rule := fmt.Sprintf("%s(%s)", f.call.Tool, text)
-	if !parses(rule, func(r Rule) bool { _, ok, _ := (commandRule{&r}).covers(f, i); return r.form == formExact && ok }) {
+	rule := fmt.Sprintf("%s(%s)", x.facts.call.Tool, text)
+	if !parses(rule, func(r Rule) bool { _, ok, _ := (commandRule{&r}).covers(x, i); return r.form == formExact && ok }) {
 		return ""
 	}
 	return rule

@@ -26,9 +26,9 @@ func (r *Rule) named() (name, pattern string) {
 // allowsArgument returns yes if the named argument is a string that matches the pattern. With
 // a prefix or a wildcard the value must also be one statement, so that SELECT:* does not allow
 // "SELECT 1; DROP TABLE users".
-func (r *Rule) allowsArgument(f *facts) reach {
+func (r *Rule) allowsArgument(args map[string]any) reach {
 	name, pattern := r.named()
-	value, ok := f.call.Args[name].(string)
+	value, ok := args[name].(string)
 	if name == "" || !ok {
 		return no
 	}

@@ -41,9 +41,9 @@ const AccessArg = "access"
 var accesses = map[string]Box{"look": BoxLook, "write": BoxWork, "network": BoxNetwork}
 
 // wants returns the box that the call asks for; "" if it leaves that to the rules. ok is false for a value that is none.
-func (f *facts) wants() (b Box, ok bool) {
-	text, isText := f.call.Args[AccessArg].(string)
-	if _, given := f.call.Args[AccessArg]; !given || isText && text == "" {
+func (c Call) wants() (b Box, ok bool) {
+	text, isText := c.Args[AccessArg].(string)
+	if _, given := c.Args[AccessArg]; !given || isText && text == "" {
 		return "", true
 	}
 	b, ok = accesses[text]
@@ -64,8 +64,8 @@ func readBox(r *Rule) (at int, reason string) {
 }
 
 // boxRule returns the rule or grant of the link that allows every command in a box, and its source; nil if there is none.
-func (l Link) boxRule(f *facts, box Box) (rule *Rule, source string) {
-	allowRules{f, l.Policy.Allow, l.grants(f.call.Dir)}.each(func(r *Rule, s string) bool {
+func (l Link) boxRule(x *execution, box Box) (rule *Rule, source string) {
+	l.allowRules(x).each(func(r *Rule, s string) bool {
 		if r.form == formBox && r.box == box {
 			rule, source = r, s
 		}
@@ -74,23 +74,21 @@ func (l Link) boxRule(f *facts, box Box) (rule *Rule, source string) {
 	return rule, source
 }
 
-// looks reports whether this machine has BoxLook, holds whether it has BoxWork, and works whether that keeps commands from all
-// files that are denied, too.
-func (f *facts) looks() bool { return f.call.HasBox != nil && f.call.HasBox(BoxLook) }
-func (f *facts) holds() bool { return f.call.HasBox != nil && f.call.HasBox(BoxWork) }
-func (f *facts) works() bool { return f.holds() && f.kept != nil && f.kept() }
+// looks reports whether this machine has BoxLook, holds whether it has BoxWork.
+func (c Call) looks() bool { return c.HasBox != nil && c.HasBox(BoxLook) }
+func (c Call) holds() bool { return c.HasBox != nil && c.HasBox(BoxWork) }
 
 // boxed returns the verdict on a call that runs commands, given what rules for commands say, with the box that holds it.
 // unsure is a deny rule that perhaps covers the call, nil = none, and stage its stage.
-func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
-	want, ok := f.wants()
-	if !ok || f.shell.unclear {
+func (l Link) boxed(x *execution, v Verdict, stage Stage, unsure *Rule) Verdict {
+	want, ok := x.facts.call.wants()
+	if !ok || x.unclear {
 		return v
 	}
 	if v.Action == Allow {
-		return l.allowedBox(f, v, want)
+		return l.allowedBox(x, v, want)
 	}
-	in, found := l.inBox(f, want)
+	in, found := l.inBox(x, want)
 	if !found && v.Action == Ask && want == BoxNetwork {
 		v.Why += " It would have the network of this machine."
 	}
@@ -107,20 +105,20 @@ func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
 
 // allowedBox returns an allowing verdict with the box that holds the call, which asks for want. The network is a question
 // unless a person has answered it for exactly this call.
-func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
+func (l Link) allowedBox(x *execution, v Verdict, want Box) Verdict {
 	answered := v.Rule == "" && v.Stage != StageDefault
-	if in, found := l.inBox(f, want); found && answered && want == "" {
+	if in, found := l.inBox(x, want); found && answered && want == "" {
 		want = in.Box // where the question was about
 	}
 	switch {
-	case v.Rule == "" && v.Stage == StageDefault && l.Policy.Default != Allow && f.looks():
+	case v.Rule == "" && v.Stage == StageDefault && l.Policy.Default != Allow && x.facts.call.looks():
 		want = BoxLook // no rule allows it: that it needs none is read from its text
 	case want == BoxNetwork && l.Memory != nil && !answered:
 		return Verdict{Action: Ask, Stage: StageDefault, Why: "It asks for the network of this machine, and no rule allows that."}
-	case want == "" && v.Box == BoxLook && f.looks() && f.holds():
+	case want == "" && v.Box == BoxLook && x.facts.call.looks() && x.facts.call.holds():
 		want = BoxLook
 		v.Why += " It names the beginning of the command only, so it runs where it changes nothing, unless it asks for access to write."
-	case want == BoxLook && !f.looks():
+	case want == BoxLook && !x.facts.call.looks():
 		want = BoxWork
 	}
 	v.Box = cmp.Or(want, BoxWork)
@@ -129,21 +127,21 @@ func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
 
 // inBox returns the verdict on a call that no rule for commands allows, by a rule that allows every command in a box, and
 // whether there is one.
-func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
+func (l Link) inBox(x *execution, want Box) (v Verdict, found bool) {
 	if want == BoxNetwork {
 		return v, false
 	}
-	if r, source := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
+	if r, source := l.boxRule(x, BoxWork); r != nil && want != BoxLook && x.facts.call.holds() && x.kept() {
 		v = decided(Allow, StageAllow, r, "allows this: it changes files only where the sandbox lets commands write")
 		v.Box, v.Source = BoxWork, source
 		return v, true
 	}
-	r, _ := l.boxRule(f, BoxLook) // no grant is one
+	r, _ := l.boxRule(x, BoxLook) // no grant is one
 	if r == nil || want == BoxWork {
 		return v, false
 	}
-	if !f.looks() {
-		return l.lookUnheld(f, r)
+	if !x.facts.call.looks() {
+		return l.lookUnheld(x, r)
 	}
 	v = decided(Allow, StageAllow, r, "allows this: it changes no file and has no network")
 	v.Box = BoxLook
@@ -156,7 +154,7 @@ func needsBox(r *Rule) bool { return r.text == "Bash(sudo:*)" || r.text == "Bash
 
 // askedBox returns the box of a command that a person allows; "" for other calls.
 func (f *facts) askedBox() Box {
-	if want, _ := f.wants(); f.ran() != nil {
+	if want, _ := f.call.wants(); f.ran() != nil {
 		return cmp.Or(want, BoxWork)
 	}
 	return ""

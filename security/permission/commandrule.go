@@ -26,8 +26,7 @@ func commandWords(tool, spec string, f form) command.Pattern {
 	return command.Parse(text, operand, tool == "Git")
 }
 
-// commandRule is a rule that is compared with the commands of a call of Bash or Git. Its methods
-// need facts on which ran was called.
+// commandRule is a rule that is compared with the commands of a call of Bash or Git.
 type commandRule struct{ *Rule }
 
 // commandSpec returns the spec with the program's name, which a rule about Git leaves out.
@@ -45,11 +44,11 @@ func (r commandRule) commandSpec() string {
 // Besides the words it checks that the program is the one that is meant, and that no variable changes its effect. What the
 // other words of the command do is held by a box (allowedBox); where there is none, git has to be plain, since a repository and
 // its options name programs.
-func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) {
-	c := &f.shell.program.Commands[i]
+func (r commandRule) covers(x *execution, i int) (spelled int, ok bool, but string) {
+	c := &x.program.Commands[i]
 	switch r.form {
 	case formTool:
-		if f.subject.matter == matterGit && !f.holds() {
+		if x.facts.subject.matter == matterGit && !x.facts.call.holds() {
 			but = gitUnheld(c, 1)
 			return 1, but == "", but
 		}
@@ -78,7 +77,7 @@ func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) 
 	switch {
 	case r.form == formExact:
 		return everyWord, true, ""
-	case (c.Name() == "git" || strings.HasPrefix(c.Name(), "git-")) && !f.holds():
+	case (c.Name() == "git" || strings.HasPrefix(c.Name(), "git-")) && !x.facts.call.holds():
 		but = gitUnheld(c, n)
 	}
 	return n, but == "", but

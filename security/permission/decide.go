@@ -20,10 +20,12 @@ func (c Chain) Judge(call Call) Verdict {
 	}
 	f := look(call)
 	whole := slices.Concat(c, guardrailLinks(call.Within))
-	// The answer needs a search of the file system. So it is asked for at most once, and only if
-	// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
-	// gets, also of calls that guardrails ask about.
-	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f, true)) })
+	if x := f.ran(); x != nil && call.Kept != nil {
+		// The answer needs a search of the file system. So it is asked for at most once, and only if
+		// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
+		// gets, also of calls that guardrails ask about.
+		x.kept = sync.OnceValue(func() bool { return call.Kept(whole.denied(f, true)) })
+	}
 	var strictest Verdict
 	var box Box
 	for i, l := range whole {
@@ -58,7 +60,7 @@ func (l Link) judgeRules(f *facts) Verdict {
 	denied, unsure := f.firstDenied(p.FinalDeny, nil, true)
 	if denied != nil {
 		v := decided(Deny, StageFinalDeny, denied, "denies this and cannot be overridden")
-		v.Why += f.about(denied, nil)
+		v.Why += f.ran().about(denied, nil)
 		return v
 	}
 	floor := StageFinalDeny
@@ -81,8 +83,9 @@ func (l Link) judgeRules(f *facts) Verdict {
 	if !remembered {
 		v = l.permit(f)
 	}
-	if v = askIfUnsure(v, floor, unsure); f.ran() != nil {
-		return l.boxed(f, v, floor, unsure)
+	v = askIfUnsure(v, floor, unsure)
+	if x := f.ran(); x != nil {
+		return l.boxed(x, v, floor, unsure)
 	}
 	return v
 }
@@ -95,21 +98,22 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	p := l.Policy
 	var lifted []bool
 	var rule *Rule
-	if f.ran() != nil {
-		lifted = f.lifted(p.Override)
+	x := f.ran()
+	if x != nil {
+		lifted = x.lifted(p.Override)
 		rule, doubt = f.firstDenied(p.Deny, lifted, false)
 	} else if firstAllow(p.Override, f) == nil {
 		rule, doubt = f.firstDenied(p.Deny, nil, true)
 	}
 	if rule != nil {
 		v = decided(Deny, StageDeny, rule, "denies this")
-		v.Why += f.about(rule, lifted)
+		v.Why += x.about(rule, lifted)
 		return v, true, nil
 	}
-	if f.shell == nil {
+	if x == nil {
 		return v, false, doubt
 	}
-	for _, o := range f.shell.files {
+	for _, o := range x.files {
 		if firstAllow(p.Override, o.facts) != nil {
 			continue
 		}
@@ -141,10 +145,10 @@ func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 // with its own overrides.
 func (f *facts) firstDenied(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
 	return first(rules, func(r *Rule) reach {
-		if f.ran() == nil {
-			return r.denies(f)
+		if x := f.ran(); x != nil {
+			return commandRule{r}.deniesExecution(x, lifted, files)
 		}
-		return commandRule{r}.deniesExecution(f, lifted, files)
+		return r.denies(f)
 	})
 }
 
@@ -177,11 +181,10 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 // permit returns the verdict of the allow rules, the grants and the default. The caller has
 // checked the denials before.
 func (l Link) permit(f *facts) Verdict {
-	granted := l.grants(f.call.Dir)
-	if f.ran() != nil {
-		return l.allowCommands(f, granted)
+	if x := f.ran(); x != nil {
+		return l.allowCommands(x)
 	}
-	v := l.allowCall(f, granted)
+	v := l.allowCall(f, l.grants(f.call.Dir))
 	if odd := f.oddity(); odd != "" && v.Action == Allow { // two parsers may read such a URL differently, so no rule can allow it
 		v.Action, v.Why = Ask, fmt.Sprintf("The URL is ambiguous: %s. A person must approve it.", odd)
 	}
@@ -236,18 +239,17 @@ func grantedBy(r *Rule, source string) Verdict {
 // redirected file needs a rule of its own; the strictest of their verdicts counts. Programs that
 // no reader can follow (Program.Hard) are never allowed by rules: a person decides on the whole
 // text.
-func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
-	r := f.shell
-	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: granted}
-	hard := r.program.Hard()
-	if r.unclear {
+func (l Link) allowCommands(x *execution) Verdict {
+	allow := l.allowRules(x)
+	hard := x.program.Hard()
+	if x.unclear {
 		hard = "its arguments are not what the tool takes"
 	}
 	byDefault := l.Policy.Default
 	if hard != "" {
 		return rest(min(byDefault, Ask), "No rule can allow this: "+hard+".")
 	}
-	if v, found := f.byCall(granted); found {
+	if v, found := x.facts.byCall(allow.granted); found {
 		return v
 	}
 	if whole, source := allow.whole(); whole != nil {
@@ -255,16 +257,16 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	}
 	worst, named := Verdict{Action: Allow, Stage: StageDefault}, false
 	// Of equally strict verdicts one that names a rule is the better explanation.
-	for i := range r.program.Commands {
+	for i := range x.program.Commands {
 		v := allow.command(i, byDefault)
 		named = named || v.Box == BoxLook
 		if i == 0 || v.Action < worst.Action || v.Action == worst.Action && worst.Stage == StageDefault {
 			worst = v
 		}
 	}
-	for _, o := range r.files {
+	for _, o := range x.files {
 		named = named && o.call.Tool != "Write"
-		if v := l.allowFile(o, byDefault, granted); v.Action < worst.Action {
+		if v := l.allowFile(o, byDefault, allow.granted); v.Action < worst.Action {
 			worst = v
 		}
 	}
@@ -275,10 +277,10 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 		}
 	}
 	// Each command may be allowed, and yet the program does something that no command shows.
-	if len(r.program.Problems) > 0 && byDefault < worst.Action {
-		return rest(byDefault, "No rule for single commands can allow this: "+r.program.Problems[0].Reason+".")
+	if len(x.program.Problems) > 0 && byDefault < worst.Action {
+		return rest(byDefault, "No rule for single commands can allow this: "+x.program.Problems[0].Reason+".")
 	}
-	if len(r.program.Commands) == 0 && len(r.files) == 0 && worst.Why == "" {
+	if len(x.program.Commands) == 0 && len(x.files) == 0 && worst.Why == "" {
 		worst.Why = "It runs nothing."
 	}
 	if worst.Box = ""; named && worst.Action == Allow {

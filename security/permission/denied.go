@@ -40,7 +40,7 @@ func (c Chain) denied(f *facts, asked bool) *FileDenials {
 		if asked || l.asks(f) == nil {
 			l.Policy.FinalDeny = append(slices.Clip(l.Policy.FinalDeny), l.ask...)
 		}
-		if f.shell != nil && allTrue(f.lifted(l.Policy.Override)) {
+		if x := f.ran(); x != nil && allTrue(x.lifted(l.Policy.Override)) {
 			l.Policy.Deny = nil
 		}
 		d.links = append(d.links, l.Policy)
@@ -111,7 +111,7 @@ func except(c Chain, f *facts) *file.Except {
 			allowed := func(name string) bool {
 				return slices.ContainsFunc(l.Policy.Allow, func(r Rule) bool { return r.namedBy(f.names.own()) && r.form == formPath && r.path.spells(name) })
 			}
-			d.Final = append(d.Final, f.links.SecretsBelow(f.places[0], allowed)...)
+			d.Final = append(d.Final, f.locator.links.SecretsBelow(f.places[0], allowed)...)
 		}
 		links = append(links, d)
 	}
@@ -135,7 +135,7 @@ func treeDenials(rules []Rule, f *facts) []file.Pattern {
 	var all []file.Pattern
 	for _, r := range rules {
 		if r.form == formPath && r.namedBy(f.names) {
-			all, _ = r.path.denials(f, all)
+			all, _ = r.path.denials(f.locator, all)
 		}
 	}
 	return all

@@ -13,12 +13,12 @@ import (
 // about returns a sentence that names the command that a rule denies, "" where it would only
 // repeat the rule: for a program of one command, and for a rule about a whole tool. lifted marks
 // commands that an override lifts.
-func (f *facts) about(r *Rule, lifted []bool) string {
-	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(f.names) {
+func (x *execution) about(r *Rule, lifted []bool) string {
+	if x == nil || len(x.program.Commands) < 2 || r.form == formTool || !r.namedBy(x.facts.names) {
 		return ""
 	}
-	for i, c := range f.shell.program.Commands {
-		if (lifted == nil || !lifted[i]) && (commandRule{r}).deniesCommand(f, i) == yes {
+	for i, c := range x.program.Commands {
+		if (lifted == nil || !lifted[i]) && (commandRule{r}).deniesCommand(x, i) == yes {
 			return fmt.Sprintf(" It means %s.", show(c))
 		}
 	}
@@ -28,23 +28,23 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 // lifted returns which commands an override covers, by index; nil if none. rules are the
 // overrides of one link. They hold for single commands, so that one of them does not open the
 // rest of a script.
-func (f *facts) lifted(rules []Rule) []bool {
+func (x *execution) lifted(rules []Rule) []bool {
 	if len(rules) == 0 {
 		return nil
 	}
-	all := make([]bool, len(f.shell.program.Commands))
+	all := make([]bool, len(x.program.Commands))
 	any := false
 	for j := range rules {
 		// A rule for the whole tool also means a program without commands, such as x=1.
-		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(f.names.own())
+		any = any || len(all) == 0 && rules[j].form == formTool && rules[j].namedBy(x.facts.names.own())
 	}
 	for i := range all {
 		for j := range rules {
 			r := &rules[j]
-			if !r.namedBy(f.names.own()) {
+			if !r.namedBy(x.facts.names.own()) {
 				continue
 			}
-			if _, ok, _ := (commandRule{r}).covers(f, i); ok {
+			if _, ok, _ := (commandRule{r}).covers(x, i); ok {
 				all[i], any = true, true
 			}
 		}
@@ -59,41 +59,34 @@ func (f *facts) lifted(rules []Rule) []bool {
 // Rules for Read and Edit are checked against the files of the commands; files says whether those
 // of redirections count. Where the program runs text that the parser does not see, the rule is
 // maybe at least.
-func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
-	s := f.shell
-	byTool := r.namedBy(f.names)
+func (r commandRule) deniesExecution(x *execution, lifted []bool, files bool) reach {
+	byTool := r.namedBy(x.facts.names)
 	reads, writes := r.namedBy(readers), r.namedBy(writers)
 	switch {
 	case r.form == formNone:
 		return yes
 	case byTool && r.form == formTool:
 		return is(!allTrue(lifted))
-	case byTool && s.unclear && f.subject.matter == matterCommand:
+	case byTool && x.unclear && x.facts.subject.matter == matterCommand:
 		return maybe
 	case byTool && r.form == formOpaque:
-		return r.deniesStrings(f)
+		return r.deniesStrings(x.facts)
 	case byTool, r.tool == "Git":
 	case reads || writes:
-		return r.deniesFiles(f, reads, lifted, files)
+		return r.deniesFiles(x, reads, lifted, files)
 	default:
 		return no
 	}
-	of := r.deniesAny(f, lifted)
-	if of != yes && r.form != formTool && (s.runs || s.unclear) && !allTrue(lifted) {
-		of = maybe // it may be what the tree does not show
-		if r.spec == s.text {
-			return yes
+	of := no
+	for i := range x.program.Commands {
+		if of != yes && (lifted == nil || !lifted[i]) {
+			of = max(of, r.deniesCommand(x, i))
 		}
 	}
-	return of
-}
-
-// deniesAny returns the highest certainty over the commands that are not lifted. It stops at yes.
-func (r commandRule) deniesAny(f *facts, lifted []bool) reach {
-	of := no
-	for i := range f.shell.program.Commands {
-		if of != yes && (lifted == nil || !lifted[i]) {
-			of = max(of, r.deniesCommand(f, i))
+	if of != yes && r.form != formTool && (x.runs || x.unclear) && !allTrue(lifted) {
+		of = maybe // it may be what the tree does not show
+		if r.spec == x.text {
+			return yes
 		}
 	}
 	return of
@@ -113,8 +106,8 @@ func allTrue(list []bool) bool { return list != nil && !slices.Contains(list, fa
 // the code that a command is given, such as the text behind python -c, and in the arguments of a program that may run what
 // they name: foo --exec rm may run rm. A spec with shell operators is no single command, and is compared with the text of the
 // whole program; the first command stands for that.
-func (r commandRule) deniesCommand(f *facts, i int) reach {
-	c := &f.shell.program.Commands[i]
+func (r commandRule) deniesCommand(x *execution, i int) reach {
+	c := &x.program.Commands[i]
 	if r.form == formTool {
 		return is(r.tool != "Git" || c.Name() == "git" || strings.HasPrefix(c.Name(), "git-"))
 	}
@@ -125,7 +118,7 @@ func (r commandRule) deniesCommand(f *facts, i int) reach {
 		name, _, _ = strings.Cut(glob.Fold(r.commandSpec()), " ")
 	}
 	switch {
-	case how == yes || whole && i == 0 && command.Contains(f.shell.text, r.spec):
+	case how == yes || whole && i == 0 && command.Contains(x.text, r.spec):
 		return yes
 	case how == no && (command.Names(c.Code, name) || mentions(c, name)):
 		return maybe

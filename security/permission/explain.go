@@ -274,8 +274,8 @@ func (c Chain) fewest(changes []Change, call Call, want Action) []Change {
 // rules: some may not parse, or not cover the call.
 func (l Link) exact(call Call, open bool) []string {
 	f := look(call)
-	if f.ran() != nil {
-		return l.exactRun(f, open)
+	if x := f.ran(); x != nil {
+		return l.exactRun(x, open)
 	}
 	var texts []string
 	switch f.subject.matter {
@@ -319,22 +319,22 @@ func (l Link) exact(call Call, open bool) []string {
 
 // exactRun is exact for a call that runs commands. For a command without an exact rule it takes a
 // prefix rule, if there is a sensible one.
-func (l Link) exactRun(f *facts, open bool) (texts []string) {
+func (l Link) exactRun(x *execution, open bool) (texts []string) {
 	if open {
-		for _, a := range l.open(f) {
+		for _, a := range l.open(x) {
 			if a.Rule == "" {
-				a.Rule = known(f.call.Tool, a.Command)
+				a.Rule = known(x.facts.call.Tool, a.Command)
 			}
 			texts = append(texts, a.Rule)
 		}
 		return texts
 	}
-	for i := range f.shell.program.Commands {
-		if text := exactRule(f, i); text != "" {
+	for i := range x.program.Commands {
+		if text := exactRule(x, i); text != "" {
 			texts = append(texts, text)
 		}
 	}
-	for _, o := range f.shell.files {
+	for _, o := range x.files {
 		if at := o.locations()[0]; at.Known {
 			texts = append(texts, fmt.Sprintf("%s(%s)", o.call.Tool, at.Lexical))
 		}

@@ -15,27 +15,27 @@ import (
 // which commands an override lifts, files whether redirections count. A literal word that names a file which must
 // not be read is denied. Where it cannot be told what a command does, a sandbox that keeps the call from the denied files
 // answers, but for contents that git has stored.
-func (r commandRule) deniesFiles(f *facts, reads bool, lifted []bool, files bool) reach {
+func (r commandRule) deniesFiles(x *execution, reads bool, lifted []bool, files bool) reach {
 	of := no
 	if files {
-		for _, o := range f.shell.files {
+		for _, o := range x.files {
 			if of = max(of, r.denies(o.facts)); of == yes {
 				return yes
 			}
 		}
 	}
-	held := !(r.form == formTool && reads) && f.kept != nil && f.kept()
-	if f.shell.runs && !held {
+	held := !(r.form == formTool && reads) && x.kept()
+	if x.runs && !held {
 		of = max(of, maybe)
 	}
-	for i, c := range f.shell.program.Commands {
+	for i, c := range x.program.Commands {
 		if lifted != nil && lifted[i] {
 			continue
 		}
-		if reads && r.form == formPath && r.printsDenied(f, i) {
+		if reads && r.form == formPath && r.printsDenied(x, i) {
 			of = max(of, maybe)
 		}
-		if named := r.deniesWords(f, &c, reads); named == yes || !held {
+		if named := r.deniesWords(x.facts.locator, &c, reads); named == yes || !held {
 			of = max(of, named)
 		}
 	}
@@ -48,7 +48,7 @@ var lists = []string{"ls", "find", "cd", "stat", "test", "[", "echo", "printf"}
 // deniesWords returns how certain it is that the words of a command name a file which the rule denies: yes for a literal word
 // that does; maybe for a directory around one, for a file that must not be written, for code, and for words that only the
 // shell knows.
-func (r commandRule) deniesWords(f *facts, c *shell.Command, reads bool) reach {
+func (r commandRule) deniesWords(at *locator, c *shell.Command, reads bool) reach {
 	switch {
 	case r.form != formPath && !c.Free: // a sandbox shows a program files to read whatever its words are
 		return maybe
@@ -57,7 +57,7 @@ func (r commandRule) deniesWords(f *facts, c *shell.Command, reads bool) reach {
 	}
 	of := no
 	var some [4]file.Pattern
-	patterns, _ := r.path.denials(f, some[:0])
+	patterns, _ := r.path.denials(at, some[:0])
 	for _, w := range c.Words[1:] {
 		if strings.HasPrefix(w.Text, "--exclude=") || strings.HasPrefix(w.Text, "--include=") {
 			continue
@@ -65,8 +65,8 @@ func (r commandRule) deniesWords(f *facts, c *shell.Command, reads bool) reach {
 		if w.Dynamic || strings.HasPrefix(w.Text, "--files") || !reads && strings.Contains(w.Text, " ") { // a file with names, or a program for sed
 			of = max(of, maybe)
 		}
-		for _, at := range f.mayName(w, c.Dirs) {
-			of = max(of, within(at, patterns))
+		for _, named := range at.mayName(w, c.Dirs) {
+			of = max(of, within(named, patterns))
 		}
 	}
 	if c.Code != "" {
@@ -76,22 +76,6 @@ func (r commandRule) deniesWords(f *facts, c *shell.Command, reads bool) reach {
 		of = min(of, maybe)
 	}
 	return of
-}
-
-// mayName returns the files that a literal word may name, in each of the directories; none for another word.
-func (f *facts) mayName(w shell.Word, at shell.Dirs) (all []file.Location) {
-	dirs := at.Paths
-	if len(dirs) == 0 {
-		// An unknown directory alone: the working directory stands for it, so that absolute
-		// names count.
-		dirs = []string{""}
-	}
-	for _, name := range candidates(w) {
-		for _, dir := range dirs {
-			all = append(all, f.physical(dir, name.Text, name.Tilde))
-		}
-	}
-	return all
 }
 
 // within returns how certain it is that a file is one which the patterns deny, under one of its names; maybe for a

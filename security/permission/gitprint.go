@@ -45,14 +45,14 @@ func (p *pathSpec) pathspecs(dir string) (specs []string, exact bool) {
 
 // printsDenied reports whether command i may have git print what the rule denies, in spite of the
 // pathspecs that will be added to it. Then the call becomes a question.
-func (r commandRule) printsDenied(f *facts, i int) bool {
-	specs, exact := r.path.pathspecs(f.call.Dir)
+func (r commandRule) printsDenied(x *execution, i int) bool {
+	specs, exact := r.path.pathspecs(x.facts.call.Dir)
 	if len(specs) == 0 {
 		return false
 	}
-	c := f.shell.program.Commands[i]
+	c := x.program.Commands[i]
 	words, sure := withoutFiles(&c, specs)
-	if _, err := os.Lstat(filepath.Join(f.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" &&
+	if _, err := os.Lstat(filepath.Join(x.facts.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" &&
 		len(c.Dirs.Paths) == 1 && c.Dirs.Paths[0] == "" && !c.Dirs.Unknown {
 		exact = exact || specs[0] != "*" // the repository is the one that the rule speaks of
 	}
@@ -61,12 +61,12 @@ func (r commandRule) printsDenied(f *facts, i int) bool {
 
 // withoutDenied rewrites the git commands of the plan, so that they print no content that is denied to read. It changes
 // the syntax tree, so it has to run last. If the program cannot be printed afterwards, Printed becomes false.
-func (p *Plan) withoutDenied(f *facts) {
+func (p *Plan) withoutDenied(x *execution) {
 	var specs []string
 	for _, l := range p.Denied.links {
 		for _, r := range slices.Concat(l.FinalDeny, l.Deny) {
 			if r.form == formPath && r.namedBy(readers) {
-				more, _ := r.path.pathspecs(f.call.Dir)
+				more, _ := r.path.pathspecs(x.facts.call.Dir)
 				specs = append(specs, more...)
 			}
 		}
@@ -74,7 +74,7 @@ func (p *Plan) withoutDenied(f *facts) {
 	if len(specs) == 0 {
 		return
 	}
-	program := f.shell.program
+	program := x.program
 	rewritten := map[int][]string{}
 	for i, c := range program.Commands {
 		if words, sure := withoutFiles(&c, specs); sure && words != nil {

@@ -28,14 +28,15 @@ func (f *facts) key() string {
 	}
 	f.named = new("")
 	c := f.call
-	if r := f.ran(); r != nil && f.subject.matter == matterGit {
-		c.Args = map[string]any{"argv": r.argv, "box": string(f.askedBox())}
-	} else if r != nil {
-		if c.Args = map[string]any{"script": r.program.Canonical, "holds": f.scripts(), "box": string(f.askedBox())}; r.program.Canonical == "" {
+	x := f.ran()
+	if x != nil && f.subject.matter == matterGit {
+		c.Args = map[string]any{"argv": x.argv, "box": string(f.askedBox())}
+	} else if x != nil {
+		if c.Args = map[string]any{"script": x.program.Canonical, "holds": x.scripts(), "box": string(f.askedBox())}; x.program.Canonical == "" {
 			return ""
 		}
 	}
-	if k, ok := key(c); ok && (f.shell == nil || !f.shell.unclear) {
+	if k, ok := key(c); ok && (x == nil || !x.unclear) {
 		sum := sha256.Sum256([]byte(k))
 		*f.named = c.Tool + " " + hex.EncodeToString(sum[:])
 	}
@@ -50,10 +51,10 @@ const maxScript = 4 << 20
 // that stand first in a command, and files that an interpreter is given. Files that the program
 // writes itself are left out, since their content follows from its text. A file that cannot be
 // read is left out, too.
-func (f *facts) scripts() map[string]string {
+func (x *execution) scripts() map[string]string {
 	all := map[string]string{}
 	add := func(at file.Location) {
-		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files,
+		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(x.files,
 			func(o redirection) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
 			return
 		}
@@ -65,15 +66,15 @@ func (f *facts) scripts() map[string]string {
 			}
 		}
 	}
-	for _, c := range f.shell.program.Commands {
+	for _, c := range x.program.Commands {
 		for _, dir := range c.Dirs.Paths {
 			if strings.Contains(c.Words[0].Text, "/") {
-				add(f.physical(dir, c.Words[0].Text, c.Words[0].Tilde))
+				add(x.facts.locator.physical(dir, c.Words[0].Text, c.Words[0].Tilde))
 			}
 		}
 		if c.Unread || shell.Interpreter([]string{c.Name()}) {
 			for _, w := range c.Words[1:] {
-				for _, at := range f.mayName(w, c.Dirs) {
+				for _, at := range x.facts.locator.mayName(w, c.Dirs) {
 					add(at)
 				}
 			}

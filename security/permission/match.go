@@ -18,9 +18,9 @@ type reach = shell.Certainty
 
 const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 
-// facts is what rules look at in one call. It is collected once and shared by all rules of a
-// chain, because following links and parsing a command cost far more than comparing them. A
-// facts is for one goroutine.
+// facts is what rules look at in one call: its tool, its values, its files (locator) and what it runs
+// (execution). It is collected once and shared by all rules of a chain, because following links and
+// parsing a command cost far more than comparing them. A facts is for one goroutine.
 type facts struct {
 	call Call
 	// names are the tool's own, its alias and its family. A deny rule may name the tool by each, an allow rule by names.own.
@@ -37,24 +37,21 @@ type facts struct {
 	goals []endpoint.Endpoint
 	// shell is what a call of Bash or Git runs; nil until ran, and for other tools.
 	shell *execution
-	// links is the memory of followed links. It is own, or for a redirection the memory of the call
-	// around it.
-	links *file.Links
-	own   file.Links
+	// locator finds the call's files. That of a redirection is the one of the call around it.
+	locator *locator
 	// strings are all strings of the arguments, for opaque subjects; nil until deniesStrings.
 	strings []string
-	// kept is Call.Kept asked for what the whole chain denies; nil means no sandbox.
-	kept func() bool
 	// named is the call's Key, once asked for.
 	named *string
 }
 
 // look decodes the arguments that rules for the call's tool look at. It reads no file: paths,
-// URLs and commands are parsed when a rule first asks for them. The result refers to itself, so
-// it must not be copied.
-func look(c Call) *facts {
-	f := &facts{call: c, subject: subjectOf(c.Tool), names: names{c.Tool, aliases[c.Tool], families[c.Tool]}, readable: true}
-	f.links = &f.own
+// URLs and commands are parsed when a rule first asks for them.
+func look(c Call) *facts { return lookAt(c, &locator{dir: c.Dir}) }
+
+// lookAt is look for a call that is part of another, whose locator it uses.
+func lookAt(c Call, at *locator) *facts {
+	f := &facts{call: c, subject: subjectOf(c.Tool), names: names{c.Tool, aliases[c.Tool], families[c.Tool]}, readable: true, locator: at}
 	for _, arg := range f.subject.args {
 		if v, ok := c.Args[arg]; ok {
 			s, isString := v.(string)
@@ -99,7 +96,7 @@ func (f *facts) oddity() string {
 func (f *facts) locations() []file.Location {
 	if f.places == nil {
 		for _, v := range f.values {
-			f.places = append(f.places, f.links.Locate(v, f.call.Dir))
+			f.places = append(f.places, f.locator.links.Locate(v, f.call.Dir))
 		}
 	}
 	return f.places
@@ -130,7 +127,7 @@ func (r *Rule) allows(f *facts) reach {
 		return yes
 	}
 	if r.form == formOpaque {
-		return r.allowsArgument(f)
+		return r.allowsArgument(f.call.Args)
 	}
 	if !f.readable {
 		return no
@@ -141,17 +138,17 @@ func (r *Rule) allows(f *facts) reach {
 	case formName:
 		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob.Match(r.spec, v) }))
 	case formDomain:
-		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && glob.Match(r.spec, e.Host) })
+		return allowsTargets(f.targets(), func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && glob.Match(r.spec, e.Host) })
 	case formAddr:
-		return allowsTargets(f, func(e endpoint.Endpoint) bool { return r.address.allows(e) })
+		return allowsTargets(f.targets(), func(e endpoint.Endpoint) bool { return r.address.allows(e) })
 	}
 	return no
 }
 
 // allowsTargets returns yes if every URL of the call is valid, has one reading and satisfies
 // means. It is also yes for no URLs; the caller has checked that there are some.
-func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
-	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
+func allowsTargets(all []endpoint.Endpoint, means func(endpoint.Endpoint) bool) reach {
+	return is(!slices.ContainsFunc(all, func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
 }
 
 // denies returns yes if the rule covers the call, maybe if that cannot be told, and no
@@ -180,9 +177,9 @@ func (r *Rule) denies(f *facts) reach {
 			return slices.ContainsFunc(named, func(name string) bool { return glob.Match(name, v) })
 		}))
 	case formDomain:
-		return deniesTargets(f, func(e endpoint.Endpoint) bool { return glob.Match(r.spec, e.Host) })
+		return deniesTargets(f.targets(), func(e endpoint.Endpoint) bool { return glob.Match(r.spec, e.Host) })
 	case formAddr:
-		return deniesTargets(f, r.address.denies)
+		return deniesTargets(f.targets(), r.address.denies)
 	}
 	return no
 }
@@ -228,9 +225,9 @@ func gather(to []string, v any) []string {
 
 // deniesTargets returns yes if means is true of one URL, and maybe if a URL is invalid or has
 // two readings.
-func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
+func deniesTargets(all []endpoint.Endpoint, means func(endpoint.Endpoint) bool) reach {
 	most := no
-	for _, e := range f.targets() {
+	for _, e := range all {
 		switch {
 		case means(e):
 			return yes

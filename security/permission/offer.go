@@ -63,7 +63,7 @@ func (c Call) Offers(p *Plan, with func(...Grant) Chain) (all []Offer) {
 			all = append(all, Offer{Kind: kind, Text: text, Rules: rules})
 		}
 	}
-	if want, _ := f.wants(); want == BoxWork || f.subject.matter == matterPath {
+	if want, _ := f.call.wants(); want == BoxWork || f.subject.matter == matterPath {
 		add(OfferChanges, "changes of files in the workspace (tools and commands)", changing)
 	}
 	switch f.subject.matter {

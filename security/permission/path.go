@@ -118,7 +118,7 @@ func (p *pathSpec) allows(f *facts) reach {
 		if pattern.Matches(path, f.subject.tree) {
 			return true
 		}
-		real, ok := f.links.Follow(pattern.Dir)
+		real, ok := f.locator.links.Follow(pattern.Dir)
 		return ok && real != pattern.Dir && pattern.In(real).Matches(path, f.subject.tree)
 	}
 	for _, at := range f.locations() {
@@ -134,7 +134,7 @@ func (p *pathSpec) allows(f *facts) reach {
 // its links cannot be read.
 func (p *pathSpec) denies(f *facts) reach {
 	var some [4]file.Pattern
-	patterns, sure := p.denials(f, some[:0])
+	patterns, sure := p.denials(f.locator, some[:0])
 	for _, at := range f.locations() {
 		for _, p := range patterns {
 			if (at.Known || at.Lexical != "") && p.Covers(glob.Fold(at.Lexical)) || at.Known && p.Covers(glob.Fold(at.Real)) {
@@ -153,13 +153,13 @@ func (p *pathSpec) denies(f *facts) reach {
 // the rule's own directory followed, and at any depth for a plain relative path. ok is false when
 // they are not all known: the caller takes that for maybe. On file systems that ignore case the
 // patterns are folded; the caller folds the paths. There are at most four.
-func (p *pathSpec) denials(f *facts, all []file.Pattern) (_ []file.Pattern, ok bool) {
-	pattern, ok := p.pattern(f.call.Dir)
+func (p *pathSpec) denials(at *locator, all []file.Pattern) (_ []file.Pattern, ok bool) {
+	pattern, ok := p.pattern(at.dir)
 	if !ok {
 		return all, false
 	}
 	all = append(all, pattern)
-	real, ok := f.links.Follow(pattern.Dir)
+	real, ok := at.links.Follow(pattern.Dir)
 	if ok && real != pattern.Dir {
 		all = append(all, pattern.In(real))
 	}

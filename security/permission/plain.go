@@ -21,13 +21,12 @@ var plainGit = []string{"git branch", "git rev-parse HEAD", "git rev-parse --sho
 
 // lookUnheld returns the verdict on a call that a rule lets look, on a machine without BoxLook: it runs only if it is one
 // line of literal commands of plainPrograms, which read files of the working directory that the link lets Read read.
-func (l Link) lookUnheld(f *facts, r *Rule) (v Verdict, found bool) {
-	s := f.shell
-	if s.unclear || len(s.program.Problems) > 0 || len(s.files) > 0 || len(s.program.Commands) == 0 {
+func (l Link) lookUnheld(x *execution, r *Rule) (v Verdict, found bool) {
+	if x.unclear || len(x.program.Problems) > 0 || len(x.files) > 0 || len(x.program.Commands) == 0 {
 		return v, false
 	}
-	for i := range s.program.Commands {
-		if !l.isPlain(f, &s.program.Commands[i]) {
+	for i := range x.program.Commands {
+		if !l.isPlain(x.facts.locator, &x.program.Commands[i]) {
 			return v, false
 		}
 	}
@@ -37,7 +36,7 @@ func (l Link) lookUnheld(f *facts, r *Rule) (v Verdict, found bool) {
 }
 
 // isPlain reports whether a command only reads, and only files of the working directory that the link lets Read read.
-func (l Link) isPlain(f *facts, c *shell.Command) bool {
+func (l Link) isPlain(at *locator, c *shell.Command) bool {
 	program := c.Words[0].Text
 	options, known := plainPrograms[program]
 	if !known || !c.Certain || !c.Literal() || len(c.Env) > 0 || !atHome(c.Dirs) {
@@ -50,15 +49,14 @@ func (l Link) isPlain(f *facts, c *shell.Command) bool {
 		if strings.HasPrefix(w.Text, "-") && len(w.Text) > 1 {
 			return strings.Trim(w.Text[1:], options+"0123456789") != ""
 		}
-		return w.Tilde || program != "echo" && !l.mayRead(f, w.Text)
+		return w.Tilde || program != "echo" && !l.mayRead(at, w.Text)
 	})
 }
 
 // mayRead reports whether a file is below the working directory, where links and .. lead as the kernel goes, and the link
 // lets Read read it without a question.
-func (l Link) mayRead(f *facts, name string) bool {
-	read := look(Call{Tool: "Read", Args: map[string]any{"file_path": name}, Dir: f.call.Dir})
-	read.links, read.places = f.links, []file.Location{f.physical("", name, false)}
-	_, below := file.Below(f.physical("", ".", false).Real, read.places[0].Real)
-	return below && read.places[0].Known && l.judgeRules(read).Action == Allow
+func (l Link) mayRead(at *locator, name string) bool {
+	place := at.physical("", name, false)
+	_, below := file.Below(at.physical("", ".", false).Real, place.Real)
+	return below && place.Known && l.judgeRules(at.use("Read", name, place)).Action == Allow
 }

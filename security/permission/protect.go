@@ -12,7 +12,7 @@ func (f *facts) protected() (name, risk string) {
 		if name := at.Protected(); name != "" && !reads {
 			return name, "Other programs run " + name + " or obey it"
 		}
-		if name := f.links.Secret(at); name != "" {
+		if name := f.locator.links.Secret(at); name != "" {
 			return name, "Programs keep keys or passwords in " + name
 		}
 	}

@@ -17,15 +17,14 @@ func dial(c Chain, f *facts) *endpoint.AllowList {
 	if f.subject.matter != matterURL {
 		return nil
 	}
-	all := map[netip.AddrPort]bool{}
-	first := true
+	var all map[netip.AddrPort]bool
 	for _, l := range c {
 		if l.mute {
 			continue
 		}
-		mine := l.addrs(f)
-		if first {
-			all, first = mine, false
+		mine := l.addrs(f.names)
+		if all == nil {
+			all = mine
 			continue
 		}
 		maps.DeleteFunc(all, func(a netip.AddrPort, _ bool) bool { return !mine[a] })
@@ -34,10 +33,10 @@ func dial(c Chain, f *facts) *endpoint.AllowList {
 }
 
 // addrs returns the addresses that the link's rules about the call's tool allow.
-func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
+func (l Link) addrs(of names) map[netip.AddrPort]bool {
 	all := map[netip.AddrPort]bool{}
 	for _, r := range l.Policy.Allow {
-		if r.form == formAddr && r.namedBy(f.names.own()) {
+		if r.form == formAddr && r.namedBy(of.own()) {
 			for _, a := range r.address.endpoints() {
 				all[a] = true
 			}
@@ -95,7 +94,7 @@ func (l Link) unreachable(f *facts) (Verdict, bool) {
 	}
 	for _, e := range f.targets() {
 		at := netip.AddrPortFrom(e.Addr, e.Port)
-		allowed := l.addrs(f)[at]
+		allowed := l.addrs(f.names)[at]
 		switch {
 		case e.Invalid != "":
 			return refuse(fmt.Sprintf("The URL is not fetched: %s.", e.Invalid))
