@@ -30,21 +30,21 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 	case "source", ".":
 		// The script runs in this very shell, so it may also change the directory.
 		c.Unread = true
-		v.dirs.Unknown = true
+		v.analysis.dirs.Unknown = true
 		if !c.Literal() { // as of source <(cmd)
 			v.unknownScript()
 		}
 	case "export", "declare", "typeset", "readonly", "local", "read", "unset":
-		problems := len(v.problems)
+		problems := len(v.analysis.problems)
 		v.sets(name, args)
-		v.command().Free = len(v.problems) == problems && len(args) > 0 && len(v.command().Env) == 0
+		v.command().Free = len(v.analysis.problems) == problems && len(args) > 0 && len(v.command().Env) == 0
 	case "printf":
 		v.printf(args)
 	case "[", "test":
 		v.test(name, args)
 	case "pushd", "popd", "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "hash", "history", "shopt", "unalias", "let",
 		"mapfile", "readarray", "getopts", "nameref":
-		v.runs(name + " may change what later commands mean, or run some")
+		v.analysis.runs(name + " may change what later commands mean, or run some")
 	case "exec":
 		c.Free = len(args) == 0 // then only its redirections count
 		return c.Free
@@ -62,11 +62,11 @@ func (v invocation) sets(builtin string, args []Word) {
 		switch {
 		case w.Is("-r"), w.Is("-x"):
 		case w.Split, !syntax.ValidName(name), strings.HasPrefix(value, "("):
-			v.runs(builtin + " is given something that is no variable's name, which may run commands")
+			v.analysis.runs(builtin + " is given something that is no variable's name, which may run commands")
 		case builtin == "export", builtin == "declare", builtin == "typeset":
-			v.export(name)
+			v.analysis.export(name)
 		default:
-			v.assign(name)
+			v.analysis.assign(name)
 		}
 	}
 	if c := v.command(); builtin == "read" { // a blank IFS only says how it cuts a line
@@ -81,7 +81,7 @@ var setsByFormat = lazyregexp.New(`%[^%a-zA-Z]*[hjlLqtz]*n`)
 // printf is read only with a literal format that sets no variable.
 func (v invocation) printf(args []Word) {
 	if len(args) > 0 && (args[0].Dynamic || args[0].MayBeOption() || setsByFormat().MatchString(strings.ReplaceAll(args[0].Text, "%%", ""))) {
-		v.runs("printf may set a variable")
+		v.analysis.runs("printf may set a variable")
 	}
 }
 
@@ -98,7 +98,7 @@ func (v invocation) test(name string, args []Word) {
 		evaluates = evaluates || w.Split || w.Is("-v") || w.Is("-R") || w.Dynamic && !value
 	}
 	if evaluates {
-		v.runs("test is given something that may run commands")
+		v.analysis.runs("test is given something that may run commands")
 	}
 	v.command().Free = !evaluates && len(v.command().Env) == 0
 }
@@ -110,7 +110,7 @@ var setFlags = lazyregexp.New(`^([-+][eux]*o?|pipefail|errexit|nounset|xtrace)$`
 // every variable.
 func (v invocation) set(args []Word) {
 	if slices.ContainsFunc(args, func(w Word) bool { return w.Dynamic || !setFlags().MatchString(w.Text) }) {
-		v.runs("set changes how the shell reads commands, or its arguments")
+		v.analysis.runs("set changes how the shell reads commands, or its arguments")
 		return
 	}
 	v.command().Free = len(args) > 0 && len(v.command().Env) == 0
@@ -126,12 +126,12 @@ func (v invocation) cd(args []Word) {
 	}
 	switch {
 	case len(args) == 0:
-		v.dirs = v.dirs.enter(Word{Text: "~", Tilde: true})
+		v.analysis.dirs = v.analysis.dirs.enter(Word{Text: "~", Tilde: true})
 	case len(args) > 1 || args[0].Split:
-		v.dirs.Unknown = true
+		v.analysis.dirs.Unknown = true
 	default:
-		v.dirs = v.dirs.enter(args[0])
-		c.Free = !v.dirs.Unknown && len(c.Env) == 0
+		v.analysis.dirs = v.analysis.dirs.enter(args[0])
+		c.Free = !v.analysis.dirs.Unknown && len(c.Env) == 0
 	}
 }
 
@@ -150,7 +150,7 @@ func (v invocation) eval(args []Word) {
 
 // trap walks the text that runs at a signal or at the end, between any two commands and in any directory.
 func (v invocation) trap(args []Word) {
-	v.dirs.Unknown = true
+	v.analysis.dirs.Unknown = true
 	for i, w := range args[:min(2, len(args))] {
 		if !w.Is("--") {
 			v.script(1+i, w, syntax.LangBash)

@@ -34,7 +34,7 @@ func (v invocation) interpreted(name string) {
 		return w.Dynamic || !strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "/dev/") || w.Is("--version")
 	})
 	if s.piped && s.stdin == "" && !given || slices.ContainsFunc(c.Words[1:], func(w Word) bool { return strings.HasPrefix(w.Prefix(), "/dev/fd/") }) {
-		v.runs(name + " runs what it reads from its input")
+		v.analysis.runs(name + " runs what it reads from its input")
 	}
 }
 
@@ -46,7 +46,7 @@ func (v invocation) shell(lang string) {
 	commandText := slices.ContainsFunc(words[:max(at, 0)], func(w Word) bool { return strings.Contains(w.Text, "c") && !strings.HasPrefix(w.Text, "--") })
 	switch {
 	case at < 0 || words[at].Dynamic || strings.HasPrefix(words[at].Text, "-") || strings.HasPrefix(words[at].Text, "+") || words[at].Is("/dev/stdin"):
-		v.runs("it cannot be told what " + v.command().Name() + " runs here")
+		v.analysis.runs("it cannot be told what " + v.command().Name() + " runs here")
 		// Behind an option that is not known here may be a text.
 		for j := max(at, 0); j < len(words); j++ {
 			if !words[j].Dynamic {
@@ -62,7 +62,7 @@ func (v invocation) shell(lang string) {
 		v.script(1+at, words[at], syntax.LangBash)
 	default:
 		if lang != "bash" {
-			v.runs("it gives " + v.command().Name() + " a program that cannot be read here")
+			v.analysis.runs("it gives " + v.command().Name() + " a program that cannot be read here")
 		}
 		v.script(1+at, words[at], syntax.LangBash)
 	}

@@ -13,16 +13,16 @@ import (
 // as the commands of sudo, xargs, find -exec or sh -c. Its methods are spread over invocation.go,
 // wrap.go, interpret.go and builtin.go. It exists for one call of run.
 type invocation struct {
-	*analysis
-	// i is the index of the command in program.Commands.
-	i int
+	// analysis is that of the program, i the index of the command in its program.Commands.
+	analysis *analysis
+	i        int
 	// scope is the scope in which the command runs.
 	scope scope
 }
 
 // command returns the command. The pointer is valid only until another command is added, since
 // the slice may move, so callers ask again instead of keeping it.
-func (v invocation) command() *Command { return &v.program.Commands[v.i] }
+func (v invocation) command() *Command { return &v.analysis.program.Commands[v.i] }
 
 // run adds a command to the program and then the commands that it runs, recursively. Beyond
 // maxCommands it adds nothing and makes the program hard: no rule allows it, which bounds the
@@ -61,22 +61,22 @@ func (v invocation) within(at int, words []Word, env []Assign, s scope) {
 	if len(words) == 0 {
 		return
 	}
-	if v.depth >= deepest {
-		v.runs("programs are nested too deeply in it")
+	if v.analysis.depth >= deepest {
+		v.analysis.runs("programs are nested too deeply in it")
 		return
 	}
 	inner := s
 	inner.inner, inner.outer, inner.at = true, v.i, at
-	v.depth++
-	v.run(Command{Words: words, Env: env}, inner)
-	v.depth--
+	v.analysis.depth++
+	v.analysis.run(Command{Words: words, Env: env}, inner)
+	v.analysis.depth--
 }
 
 // guess adds every command that the words may be, when it cannot be told at which of the first 20 the inner command begins,
 // and every text that one of them may be for a shell. They are not certain: deny rules see them, allow rules do not. at is
 // the index of words[0] in this command.
 func (v invocation) guess(at int, words []Word, env []Assign, s scope) {
-	v.runs("it cannot be told what " + v.command().Name() + " runs here")
+	v.analysis.runs("it cannot be told what " + v.command().Name() + " runs here")
 	unsure := s
 	unsure.guessed = true
 	for j, w := range words[:min(20, len(words))] {
@@ -95,12 +95,12 @@ func (v invocation) script(at int, w Word, lang syntax.LangVariant) {
 	}
 	inner := v.scope
 	inner.inner, inner.outer, inner.at = true, v.i, at
-	v.text(w.Text, lang, inner)
+	v.analysis.text(w.Text, lang, inner)
 }
 
 // unknownScript notes that the command runs a text that only the shell knows.
 func (v invocation) unknownScript() {
-	v.runs("only the shell knows what it gives " + v.command().Words[0].Text + " to run")
+	v.analysis.runs("only the shell knows what it gives " + v.command().Words[0].Text + " to run")
 }
 
 // wrapped adds the commands that a wrapper such as sudo, timeout or xargs runs from its
@@ -145,7 +145,7 @@ var loader = lazyregexp.New(`^(ld-linux|ld-musl|ld\.so)`)
 // word at of the command.
 func (v invocation) operands(at int, args []Word, w wrapper) {
 	all := len(args)
-	args, certain := v.skip(args, w)
+	args, certain := w.skip(args)
 	at += all - len(args)
 	switch {
 	case !certain || len(args) > 0 && strings.Contains(args[0].Prefix(), "="):
@@ -159,7 +159,7 @@ func (v invocation) operands(at int, args []Word, w wrapper) {
 
 // skip returns the words behind the wrapper's options and first operands. certain is false when an option is not known,
 // since it may take the next word as its value, and for opaque wrappers. rest then begins at the word that is in doubt.
-func (v invocation) skip(args []Word, w wrapper) (rest []Word, certain bool) {
+func (w wrapper) skip(args []Word) (rest []Word, certain bool) {
 	for operands := w.Skip; len(args) > 0 && !w.opaque; {
 		word, taken := args[0], 1
 		switch {

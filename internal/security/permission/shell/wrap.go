@@ -103,7 +103,7 @@ func (v invocation) find(args []Word) {
 			inner = append(inner, fill(w, "{}", start))
 		}
 		if strings.HasSuffix(option, "dir") {
-			v.dirs.Unknown = true
+			v.analysis.dirs.Unknown = true
 		}
 		v.within(at+2, inner, nil, v.scope)
 		at = end
