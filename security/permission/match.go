@@ -103,14 +103,14 @@ func (f *facts) locations() []file.Location {
 }
 
 // names are the names of a tool, or of several; "" is none.
-type names [3]string
+type names []string
 
-// own returns the names of a tool without its family, of which allow rules know nothing.
-func (n names) own() names { return names{n[0], n[1]} }
+// own returns the names of a tool without its family, of which allow rules know nothing. n is facts.names.
+func (n names) own() names { return n[:2] }
 
 // namedBy reports whether the rule is about a tool with one of those names, with * as a wildcard. The zero Rule is about none.
 func (r *Rule) namedBy(names names) bool {
-	return r.form != formNone && slices.ContainsFunc(names[:], func(n string) bool { return n != "" && glob.Match(r.tool, n) })
+	return r.form != formNone && slices.ContainsFunc(names, func(n string) bool { return n != "" && glob.Match(r.tool, n) })
 }
 
 // allows returns yes only if the rule certainly covers the call, else no; never maybe. Protected
