@@ -44,22 +44,32 @@ type Account struct {
 	share        Limits         // the share that was requested; constant
 	loan         *Loan          // nil = its agent runs on this node; constant
 
-	hasShare [kinds]bool  // the kinds that have a share; constant; all for an account without a parent
-	limit    amounts      // the shares
-	upper    amounts      // for kinds without a share: the most that it may draw; 0 = no limit; constant
-	taken    amounts      // taken from its share, or through it from the share above
-	reserved amounts      // the part of taken that is reserved for calls in flight
-	spent    amounts      // the part of taken that is spent for good
-	spawns   *spawnWindow // nil = only the parent's limit counts
+	quotas [kinds]quota
+	spawns *spawnWindow // nil = only the parent's limit counts
 
-	used     amounts     // by its agent and all descendants, over all tasks
-	cached   int64       // the tokens of used that came from a cache
-	spawned  int         // descendants, over all tasks
-	base     Spent       // used and made when the task began
-	alerted  [kinds]bool // that Task.Alerts has told in this task; places stands for the time
+	used     usage // over all tasks
+	base     usage // used when the task began
 	openedAt time.Time
 	closed   bool
 	lent     int // loans from it that are open
+}
+
+// quota is what an account has of one kind.
+type quota struct {
+	own      bool  // there is a share; constant; true for an account without a parent
+	limit    int64 // the share
+	upper    int64 // without a share: the most that it may draw; 0 = no limit; constant
+	taken    int64 // from the share, or through it from the share above
+	reserved int64 // the part of taken that is reserved for calls in flight
+	spent    int64 // the part of taken that is spent for good
+	alerted  bool  // Task.Alerts has told of it in this task; that of places stands for the time
+}
+
+// usage is what an agent and all its descendants used.
+type usage struct {
+	amounts amounts
+	cached  int64 // tokens that came from a cache
+	spawned int   // descendants
 }
 
 // New returns the account of an agent without a parent. Zero fields of l take the defaults.
@@ -67,14 +77,13 @@ func New(l Limits) *Account {
 	l = l.WithDefaults()
 	a := &Account{
 		ledger: &ledger{}, wall: max(l.Wall, 0), depthLeft: max(l.Depth, 0), share: l,
-		limit: l.amounts(), spawns: &spawnWindow{limit: max(l.SpawnsPerMinute, 0)}, openedAt: time.Now(),
+		spawns: &spawnWindow{limit: max(l.SpawnsPerMinute, 0)}, openedAt: time.Now(),
 	}
-	for k := range kinds {
-		a.hasShare[k] = true
-		a.limit[k] = max(a.limit[k], 0)
+	for k, n := range l.amounts() {
+		a.quotas[k] = quota{own: true, limit: max(n, 0)}
 	}
 	if l.Cost == 0 {
-		a.limit[nanos] = unlimited
+		a.quotas[nanos].limit = unlimited
 	}
 	a.timeExceeded = newTimeExceeded(a.wall)
 	return a
@@ -105,7 +114,7 @@ func (a *Account) open(ctx context.Context, upper, share Limits, loan *Loan) (*A
 	defer a.ledger.mu.Unlock()
 	child := &Account{
 		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, loan: loan,
-		upper: upper.amounts(), openedAt: time.Now(),
+		openedAt: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
@@ -114,12 +123,12 @@ func (a *Account) open(ctx context.Context, upper, share Limits, loan *Loan) (*A
 	if share.Depth != 0 {
 		child.depthLeft = min(child.depthLeft, max(share.Depth, 0))
 	}
-	if err := child.allocate(); err != nil {
+	if err := child.allocate(upper.amounts()); err != nil {
 		a.ledger.giveBack(1)
 		return nil, err
 	}
 	for p := a; p != nil; p = p.parent {
-		p.spawned++
+		p.used.spawned++
 	}
 	return child, nil
 }
@@ -142,9 +151,9 @@ func (a *Account) Limits() Limits {
 // TimeExceeded returns the error of a task that takes longer than Wall.
 func (a *Account) TimeExceeded() error { return a.timeExceeded }
 
-// allocate takes the place and the share of a new account from the accounts above it. With an error
-// it takes nothing. The caller must hold mu.
-func (a *Account) allocate() error {
+// allocate takes the place and the share of a new account from the accounts above it, and sets its upper limits. With an
+// error it takes nothing. The caller must hold mu.
+func (a *Account) allocate(upper amounts) error {
 	if err := a.parent.room(); err != nil {
 		return err
 	}
@@ -152,27 +161,29 @@ func (a *Account) allocate() error {
 	free := a.parent.free()
 	free[places]--
 	for k := range kinds {
+		q := &a.quotas[k]
+		q.upper = upper[k]
 		switch {
 		case a.loan != nil && want[k] == 0 && k != places:
 			want[k] = min(free[k]/int64(a.parent.lent+2), 4*unlimitedFrom) // of an unlimited cost there is enough for all
 		case want[k] == 0:
 			continue
 		}
-		if a.upper[k] != 0 {
-			want[k] = min(want[k], a.upper[k])
+		if q.upper != 0 {
+			want[k] = min(want[k], q.upper)
 		}
 		if want[k] > free[k] {
 			return fmt.Errorf("%w: no share of %s, because only %s are left", ErrExceeded, k.words(want[k]), k.words(max(free[k], 0)))
 		}
-		a.hasShare[k], a.limit[k] = true, max(want[k], 0)
+		q.own, q.limit = true, max(want[k], 0)
 	}
-	if a.loan != nil && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
+	if a.loan != nil && (a.quotas[calls].limit < 1 || a.quotas[tokens].limit < 1) {
 		return fmt.Errorf("%w: nothing is left to share", ErrExceeded)
 	}
 	a.allocateSpawnRate()
-	for k, own := range a.hasShare {
-		if own {
-			a.parent.adjust(kind(k), a.limit[k])
+	for k, q := range a.quotas {
+		if q.own {
+			a.parent.adjust(kind(k), q.limit)
 		}
 	}
 	a.parent.adjust(places, 1)
@@ -225,7 +236,7 @@ func (a *Account) allocateSpawnRate() {
 
 // pool returns the account whose share of a kind this account draws on.
 func (a *Account) pool(k kind) *Account {
-	for !a.hasShare[k] {
+	for !a.quotas[k].own {
 		a = a.parent
 	}
 	return a
@@ -244,34 +255,35 @@ func (a *Account) free() (left amounts) {
 func (a *Account) binding(k kind) (by *Account, limit, left int64) {
 	left = unlimited
 	for p := a; ; p = p.parent {
-		most := p.upper[k]
-		if p.hasShare[k] {
-			most = p.limit[k]
+		q := &p.quotas[k]
+		most := q.upper
+		if q.own {
+			most = q.limit
 		} else if most == 0 {
 			continue
 		}
-		if rest := max(most, 0) - p.taken[k]; by == nil || rest < left {
+		if rest := max(most, 0) - q.taken; by == nil || rest < left {
 			by, limit, left = p, max(most, 0), rest
 		}
-		if p.hasShare[k] {
+		if q.own {
 			return by, limit, left
 		}
 	}
 }
 
-// each calls f for the account and those above it, up to the one that has a share of the kind. It
+// each calls f for the quota of the account and of those above it, up to the one that has a share of the kind. It
 // passes closed accounts, which have returned their share to the account above.
-func (a *Account) each(k kind, f func(*Account)) {
+func (a *Account) each(k kind, f func(*quota)) {
 	for p := a; p != nil; p = p.parent {
-		f(p)
-		if p.hasShare[k] && !p.closed {
+		f(&p.quotas[k])
+		if p.quotas[k].own && !p.closed {
 			return
 		}
 	}
 }
 
 // adjust takes n of a kind; a negative n releases it.
-func (a *Account) adjust(k kind, n int64) { a.each(k, func(p *Account) { p.taken[k] += n }) }
+func (a *Account) adjust(k kind, n int64) { a.each(k, func(q *quota) { q.taken += n }) }
 
 // Close releases the place and the rest of the share. The spending moves to the accounts
 // above. It does nothing if the account is closed or has no parent.
@@ -292,16 +304,14 @@ func (a *Account) close() (freed int) {
 	}
 	a.closed = true
 	a.parent.adjust(places, -1)
-	for k, own := range a.hasShare {
-		if k := kind(k); own {
-			a.parent.each(k, func(p *Account) {
-				p.taken[k] -= a.limit[k] - a.taken[k]
-				p.reserved[k] += a.reserved[k]
-				p.spent[k] += a.spent[k]
+	for k := range kinds {
+		if q := &a.quotas[k]; q.own {
+			a.parent.each(k, func(above *quota) {
+				above.taken -= q.limit - q.taken
+				above.reserved += q.reserved
+				above.spent += q.spent
 			})
-			a.limit[k] -= a.spent[k] // the share that Reopen takes again
-			a.taken[k] -= a.spent[k]
-			a.spent[k] = 0
+			q.limit, q.taken, q.spent = q.limit-q.spent, q.taken-q.spent, 0 // the share that Reopen takes again
 		}
 	}
 	a.ledger.broadcast()
@@ -335,24 +345,24 @@ func (a *Account) reopen() error {
 	if a.parent.closed {
 		return community.ErrStopped
 	}
-	for k, own := range a.hasShare {
-		if own {
-			a.limit[k], a.taken[k], a.spent[k] = a.limit[k]-a.spent[k], a.taken[k]-a.spent[k], 0
+	for k := range kinds {
+		if q := &a.quotas[k]; q.own {
+			q.limit, q.taken, q.spent = q.limit-q.spent, q.taken-q.spent, 0
 		}
 	}
 	free := a.parent.free()
 	free[places]--
-	for k, own := range a.hasShare {
-		if own && a.limit[k] > free[k] || free[places] < 0 {
+	for k, q := range a.quotas {
+		if q.own && q.limit > free[k] || free[places] < 0 {
 			return fmt.Errorf("%w: its share was given to other agents while it was stopped", ErrExceeded)
 		}
 	}
 	a.closed = false
 	a.parent.adjust(places, 1)
-	for k, own := range a.hasShare {
-		if k := kind(k); own {
-			a.parent.adjust(k, a.limit[k]-a.taken[k])
-			a.parent.each(k, func(p *Account) { p.reserved[k] -= a.reserved[k] })
+	for k, q := range a.quotas {
+		if k := kind(k); q.own {
+			a.parent.adjust(k, q.limit-q.taken)
+			a.parent.each(k, func(above *quota) { above.reserved -= q.reserved })
 		}
 	}
 	return nil
@@ -363,24 +373,21 @@ func (a *Account) reopen() error {
 func (a *Account) Renew() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
-	a.base = Spent{Agents: a.spawned, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cached: a.cached, Cost: float64(a.used[nanos])}
-	a.openedAt, a.alerted = time.Now(), [kinds]bool{}
+	a.base, a.openedAt = a.used, time.Now()
 	for k := range kinds {
-		a.taken[k] -= a.spent[k]
-		a.spent[k] = 0
+		q := &a.quotas[k]
+		q.taken, q.spent, q.alerted = q.taken-q.spent, 0, false
 	}
 }
 
 // spend books what was used. The caller must hold mu.
 func (a *Account) spend(n amounts) {
 	for k := range kinds {
-		if n[k] != 0 {
-			a.each(k, func(p *Account) { p.spent[k] += n[k]; p.taken[k] += n[k] })
-		}
+		a.each(k, func(q *quota) { q.spent += n[k]; q.taken += n[k] })
 	}
 	for p := a; p != nil; p = p.parent {
 		for k := range kinds {
-			p.used[k] += n[k]
+			p.used.amounts[k] += n[k]
 		}
 	}
 }
@@ -388,7 +395,7 @@ func (a *Account) spend(n amounts) {
 // addCached counts tokens that came from a cache. No limit is about them. The caller must hold mu.
 func (a *Account) addCached(n int64) {
 	for p := a; p != nil; p = p.parent {
-		p.cached += n
+		p.used.cached += n
 	}
 }
 
@@ -399,17 +406,17 @@ func (a *Account) Charge(s Spent) {
 	defer a.ledger.mu.Unlock()
 	a.spend(amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)})
 	a.addCached(s.Cached)
-	a.spawned += s.Agents
+	a.used.spawned += s.Agents
 }
 
 // Total returns what was used since the task began (Renew), or since the account was opened.
 func (a *Account) Total() Spent {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
+	now, then := a.used, a.base
 	return Spent{
-		Agents: a.spawned - a.base.Agents, ModelCalls: int(a.used[calls]) - a.base.ModelCalls, Tokens: a.used[tokens] - a.base.Tokens,
-		Cached: a.cached - a.base.Cached,
-		Cost:   (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.openedAt).Seconds(),
+		Agents: now.spawned - then.spawned, ModelCalls: int(now.amounts[calls] - then.amounts[calls]), Tokens: now.amounts[tokens] - then.amounts[tokens],
+		Cached: now.cached - then.cached, Cost: float64(now.amounts[nanos]-then.amounts[nanos]) / 1e9, Wall: time.Since(a.openedAt).Seconds(),
 	}
 }
 

@@ -108,9 +108,9 @@ func (b *books) step() {
 		b.root.Renew()
 		b.spent = amounts{}
 		for _, share := range b.open { // what was spent of a share stays so until that is given back
-			for k, own := range share.hasShare {
-				if own && share != b.root {
-					b.spent[k] += share.spent[k]
+			for k, q := range share.quotas {
+				if q.own && share != b.root {
+					b.spent[k] += q.spent
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func (b *books) settle() {
 	u := llm.Usage{Input: b.between(0, t.size/3, "in"), Output: b.between(0, most, "out")}
 	cost, _ := b.model.CostOf(u)
 	u.Cost = &cost
-	if t.task.account.closed && t.task.account.hasShare[calls] {
+	if t.task.account.closed && t.task.account.quotas[calls].own {
 	}
 	t.usage, t.started = &u, true
 	t.settle(b.model)
@@ -257,7 +257,7 @@ func (b *books) report(a *Account, lost bool) {
 	if a.loan == nil {
 		return
 	}
-	before := a.used
+	before := a.used.amounts
 	if lost {
 		b.unknown = append(b.unknown, unknownEnds{until: time.Now().Add(lentGrace), count: 1 + len(a.loan.elsewhere)})
 		a.loan.CloseLost()
@@ -274,10 +274,10 @@ func (b *books) report(a *Account, lost bool) {
 		})
 	}
 	for k := range kinds {
-		if a.used[k] < before[k] {
-			b.t.Fatalf("%s were spent, and then %s", k.words(before[k]), k.words(a.used[k]))
+		if a.used.amounts[k] < before[k] {
+			b.t.Fatalf("%s were spent, and then %s", k.words(before[k]), k.words(a.used.amounts[k]))
 		}
-		b.spent[k] += a.used[k] - before[k]
+		b.spent[k] += a.used.amounts[k] - before[k]
 	}
 }
 
@@ -300,9 +300,9 @@ func (b *books) check() {
 	}
 	for k := range kinds {
 		for _, a := range b.open {
-			if a.hasShare[k] {
-				if left := a.limit[k] - a.taken[k]; left < 0 {
-					b.t.Fatalf("%s too many are taken of %s", k.words(-left), k.words(a.limit[k]))
+			if a.quotas[k].own {
+				if left := a.quotas[k].limit - a.quotas[k].taken; left < 0 {
+					b.t.Fatalf("%s too many are taken of %s", k.words(-left), k.words(a.quotas[k].limit))
 				} else {
 					free[k] += left
 				}
@@ -317,17 +317,17 @@ func (b *books) check() {
 		if k != places {
 			free[k] += b.spent[k]
 		}
-		if free[k] != b.root.limit[k] {
-			b.t.Fatalf("the parts sum to %d of %s", free[k], k.words(b.root.limit[k]))
+		if free[k] != b.root.quotas[k].limit {
+			b.t.Fatalf("the parts sum to %d of %s", free[k], k.words(b.root.quotas[k].limit))
 		}
-		if k != places && b.spent[k] > b.root.limit[k] {
-			b.t.Fatalf("spent %s of %s", k.words(b.spent[k]), k.words(b.root.limit[k]))
+		if k != places && b.spent[k] > b.root.quotas[k].limit {
+			b.t.Fatalf("spent %s of %s", k.words(b.spent[k]), k.words(b.root.quotas[k].limit))
 		}
 	}
 	for _, a := range b.open {
 		for k := range kinds {
-			if most := max(a.upper[k], 0); a.upper[k] != 0 && (a.taken[k] > most || a.spent[k] > most) {
-				b.t.Fatalf("%s are taken by one that may take %s", k.words(a.taken[k]), k.words(most))
+			if most := max(a.quotas[k].upper, 0); a.quotas[k].upper != 0 && (a.quotas[k].taken > most || a.quotas[k].spent > most) {
+				b.t.Fatalf("%s are taken by one that may take %s", k.words(a.quotas[k].taken), k.words(most))
 			}
 		}
 	}
@@ -380,11 +380,11 @@ func checkBooks(t *testing.T) {
 		b.root.Ended()
 		b.check()
 		for k, left := range b.root.free() {
-			if want := b.root.limit[k] - b.spent[k]; left != want {
+			if want := b.root.quotas[k].limit - b.spent[k]; left != want {
 				rt.Fatalf("in the end %s are left, want %s", kind(k).words(left), kind(k).words(want))
 			}
-			if b.root.reserved[k] != 0 {
-				rt.Fatalf("in the end %s are in flight", kind(k).words(b.root.reserved[k]))
+			if b.root.quotas[k].reserved != 0 {
+				rt.Fatalf("in the end %s are in flight", kind(k).words(b.root.quotas[k].reserved))
 			}
 		}
 	})

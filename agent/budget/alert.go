@@ -16,15 +16,15 @@ func (p *Task) Alerts(share float64) (all []string) {
 	top.ledger.mu.Lock()
 	defer top.ledger.mu.Unlock()
 	check := func(k kind, used, limit float64, text string, of ...any) {
-		if limit > 0 && used >= share*limit && !top.alerted[k] {
-			top.alerted[k] = true
+		if alerted := &top.quotas[k].alerted; limit > 0 && used >= share*limit && !*alerted {
+			*alerted = true
 			all = append(all, fmt.Sprintf("%.0f %% of the budget of ", 100*used/limit)+fmt.Sprintf(text, of...))
 		}
 	}
-	check(calls, float64(used.ModelCalls), float64(top.limit[calls]), "model calls is used: %d of %d", used.ModelCalls, top.limit[calls])
-	check(tokens, float64(used.Tokens), float64(top.limit[tokens]), "tokens is used: %d of %d", used.Tokens, top.limit[tokens])
-	if top.limit[nanos] < unlimitedFrom {
-		limit := float64(top.limit[nanos]) / 1e9
+	check(calls, float64(used.ModelCalls), float64(top.quotas[calls].limit), "model calls is used: %d of %d", used.ModelCalls, top.quotas[calls].limit)
+	check(tokens, float64(used.Tokens), float64(top.quotas[tokens].limit), "tokens is used: %d of %d", used.Tokens, top.quotas[tokens].limit)
+	if top.quotas[nanos].limit < unlimitedFrom {
+		limit := float64(top.quotas[nanos].limit) / 1e9
 		check(nanos, used.Cost, limit, "cost is spent: $%.2f of $%.2f", used.Cost, limit)
 	}
 	if top == p.account {

@@ -49,13 +49,14 @@ func (l *ledger) waitPace(ctx context.Context) {
 // Loan is the account of an agent on another node, which this node cannot meter: the other node reports
 // what is spent, and asks for each place.
 type Loan struct {
-	*Account
+	// Account is the share of the agent's parent that the loan takes.
+	Account *Account
 
 	// All are guarded by the ledger's mu. elsewhere are the accounts of the agent's descendants, as far as
 	// their nodes have not said that they have ended; saidEnded is how many have.
 	elsewhere []*Account
 	saidEnded int
-	// When the other node reported last, and the most of each kind that a call took by its reports.
+	// When the other node reported last, or the loan was opened, and the most of each kind that a call took by its reports.
 	reportedAt time.Time
 	largest    amounts
 }
@@ -67,6 +68,7 @@ func (a *Account) OpenLoan(ctx context.Context, share Limits) (*Loan, error) {
 	l := &Loan{}
 	var err error
 	l.Account, err = a.open(ctx, Limits{}, share, l)
+	l.reportedAt = time.Now()
 	return l, err
 }
 
@@ -74,14 +76,15 @@ func (a *Account) OpenLoan(ctx context.Context, share Limits) (*Loan, error) {
 // each place within them (OpenElsewhere). No field is zero, because the other node would replace a zero
 // by its own default.
 func (l *Loan) Granted() Limits {
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
-	_, most, _ := l.binding(places)
+	a := l.Account
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	_, most, _ := a.binding(places)
 	out := Limits{
-		Depth: l.depthLeft, Agents: int(most), SpawnsPerMinute: int(unlimitedFrom), Wall: l.wall,
-		ModelCalls: int(l.limit[calls]), Tokens: l.limit[tokens],
+		Depth: a.depthLeft, Agents: int(most), SpawnsPerMinute: int(unlimitedFrom), Wall: a.wall,
+		ModelCalls: int(a.quotas[calls].limit), Tokens: a.quotas[tokens].limit,
 	}
-	for p := l.Account; p != nil; p = p.parent {
+	for p := a; p != nil; p = p.parent {
 		if p.spawns != nil {
 			out.SpawnsPerMinute = min(out.SpawnsPerMinute, p.spawns.limit)
 		}
@@ -89,7 +92,7 @@ func (l *Loan) Granted() Limits {
 	out.Depth, out.Agents = negativeIfZero(out.Depth), negativeIfZero(out.Agents)
 	out.SpawnsPerMinute, out.Wall = negativeIfZero(out.SpawnsPerMinute), negativeIfZero(out.Wall)
 	out.ModelCalls, out.Tokens = negativeIfZero(out.ModelCalls), negativeIfZero(out.Tokens)
-	if n := l.limit[nanos]; n < unlimitedFrom {
+	if n := a.quotas[nanos].limit; n < unlimitedFrom {
 		out.Cost = negativeIfZero(float64(n) / 1e9)
 	}
 	return out
@@ -107,14 +110,14 @@ func negativeIfZero[N int | int64 | float64 | time.Duration](n N) N {
 // and counts for the rate of spawns; everything else is a part of the share of the loan. Errors as for
 // Open.
 func (l *Loan) OpenElsewhere(ctx context.Context) error {
-	one, err := l.Open(ctx, Limits{}, Limits{})
+	one, err := l.Account.Open(ctx, Limits{}, Limits{})
 	if err != nil {
 		return err
 	}
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
-	if l.closed {
-		l.ledger.giveBack(one.close())
+	l.Account.ledger.mu.Lock()
+	defer l.Account.ledger.mu.Unlock()
+	if l.Account.closed {
+		l.Account.ledger.giveBack(one.close())
 		return community.ErrStopped
 	}
 	l.elsewhere = append(l.elsewhere, one)
@@ -123,19 +126,19 @@ func (l *Loan) OpenElsewhere(ctx context.Context) error {
 
 // UndoElsewhere releases the place of an OpenElsewhere that the other node does not know.
 func (l *Loan) UndoElsewhere() {
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
-	l.ledger.giveBack(l.closeElsewhere(1))
+	l.Account.ledger.mu.Lock()
+	defer l.Account.ledger.mu.Unlock()
+	l.Account.ledger.giveBack(l.closeElsewhere(1))
 }
 
 // EndedElsewhere releases places of OpenElsewhere. total is how many descendants have ended since the
 // loan was opened, as the other node says; it counts as no less than before.
 func (l *Loan) EndedElsewhere(total int) {
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
+	l.Account.ledger.mu.Lock()
+	defer l.Account.ledger.mu.Unlock()
 	if more := total - l.saidEnded; more > 0 {
 		l.saidEnded = total
-		l.ledger.giveBack(l.closeElsewhere(more))
+		l.Account.ledger.giveBack(l.closeElsewhere(more))
 	}
 }
 
@@ -153,8 +156,8 @@ func (l *Loan) closeElsewhere(n int) (freed int) {
 // CloseUnknown is Close for a loan whose agents may still live: until their node must have noticed that
 // it is alone, their places are not free.
 func (l *Loan) CloseUnknown() {
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
+	l.Account.ledger.mu.Lock()
+	defer l.Account.ledger.mu.Unlock()
 	l.closeWith(0)
 }
 
@@ -162,44 +165,46 @@ func (l *Loan) CloseUnknown() {
 // were on a node that was lost to it: their places stay as after CloseUnknown.
 func (l *Loan) CloseEnded(total int) {
 	l.EndedElsewhere(total)
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
+	l.Account.ledger.mu.Lock()
+	defer l.Account.ledger.mu.Unlock()
 	l.closeWith(1)
 }
 
 // closeWith closes the loan, of whose agents so many have ended. The caller must hold mu.
 func (l *Loan) closeWith(ended int) {
-	if l.closed {
+	a := l.Account
+	if a.closed {
 		return
 	}
-	l.ledger.giveBack(ended)
-	if n := l.close() - ended; n > 0 {
-		l.parent.adjust(places, int64(n))
-		l.ledger.unknown = append(l.ledger.unknown, unknownEnds{time.Now().Add(lentGrace), l.Account, n})
+	a.ledger.giveBack(ended)
+	if n := a.close() - ended; n > 0 {
+		a.parent.adjust(places, int64(n))
+		a.ledger.unknown = append(a.ledger.unknown, unknownEnds{time.Now().Add(lentGrace), a, n})
 	}
 }
 
 // Report books what the other node reports as spent so far. The report is not trusted: it counts as no
 // less than the report before, and as no more than the share. Report returns what it booked.
 func (l *Loan) Report(s Spent) (booked Spent) {
+	a := l.Account
 	s = s.sanitized()
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
-	if l.closed {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	if a.closed {
 		return booked
 	}
 	more := amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)}
 	for k := range kinds {
-		more[k] = max(min(more[k], l.limit[k]), l.used[k]) - l.used[k]
+		more[k] = max(min(more[k], a.quotas[k].limit), a.used.amounts[k]) - a.used.amounts[k]
 	}
-	l.spend(more)
+	a.spend(more)
 	l.reportedAt = time.Now()
 	for k := range kinds {
 		if more[calls] > 0 {
 			l.largest[k] = max(l.largest[k], more[k]/more[calls])
 		}
 	}
-	l.addCached(max(min(s.Cached, l.used[tokens])-l.cached, 0))
+	a.addCached(max(min(s.Cached, a.used.amounts[tokens])-a.used.cached, 0))
 	return more.asSpent() // its descendants were counted when it asked for their places
 }
 
@@ -211,13 +216,13 @@ func (n amounts) asSpent() Spent {
 // CloseLost closes a loan whose node is gone without a last report. It counts what an honest node may
 // have spent since its latest one, at most the share, and returns that.
 func (l *Loan) CloseLost() Spent {
-	l.ledger.mu.Lock()
+	l.Account.ledger.mu.Lock()
 	var lost amounts
-	if !l.closed {
+	if !l.Account.closed {
 		lost = l.unreported()
 	}
-	l.spend(lost)
-	l.ledger.mu.Unlock()
+	l.Account.spend(lost)
+	l.Account.ledger.mu.Unlock()
 	l.CloseUnknown()
 	return lost.asSpent()
 }
@@ -225,20 +230,17 @@ func (l *Loan) CloseLost() Spent {
 // unreported returns the most that an honest node spent since its latest report. Each agent counts
 // with the full rate, because a descendant may be lent to a third node. The caller must hold mu.
 func (l *Loan) unreported() (lost amounts) {
-	since := l.openedAt
-	if l.reportedAt.After(since) {
-		since = l.reportedAt
-	}
-	_, most, _ := l.binding(places)
-	agents := 1 + min(int64(l.spawned), most)
-	lost[calls] = agents * (lentBurst + int64(math.Ceil(lentRate*(time.Since(since)+lentGrace).Seconds())))
+	a := l.Account
+	_, most, _ := a.binding(places)
+	agents := 1 + min(int64(a.used.spawned), most)
+	lost[calls] = agents * (lentBurst + int64(math.Ceil(lentRate*(time.Since(l.reportedAt)+lentGrace).Seconds())))
 	lost[tokens] = lost[calls] * max(2*l.largest[tokens], lentTokens)
 	lost[nanos] = lost[calls] * 2 * l.largest[nanos]
-	if l.largest[nanos] == 0 && l.limit[nanos] < unlimitedFrom {
-		lost[nanos] = lost[calls] * (l.limit[nanos] / max(l.limit[calls], 1)) // its part of the share
+	if l.largest[nanos] == 0 && a.quotas[nanos].limit < unlimitedFrom {
+		lost[nanos] = lost[calls] * (a.quotas[nanos].limit / max(a.quotas[calls].limit, 1)) // its part of the share
 	}
 	for k := range kinds {
-		lost[k] = min(lost[k], max(l.limit[k]-l.taken[k], 0))
+		lost[k] = min(lost[k], max(a.quotas[k].limit-a.quotas[k].taken, 0))
 	}
 	return lost
 }

@@ -40,7 +40,7 @@ func TestReportNeverExceedsShare(t *testing.T) {
 			}
 			least = now
 		}
-		remote.Close()
+		remote.Account.Close()
 		if left, want := parent.free(), 10-int64(min(4, most.ModelCalls)); left[calls] != want {
 			t.Errorf("%s: %d calls are left, want %d", name, left[calls], want)
 		}
@@ -203,7 +203,7 @@ func TestLostLoanIsChargedForTimeSinceReport(t *testing.T) {
 				remote.Report(s)
 			}
 			if tt.reports == nil {
-				remote.openedAt = time.Now()
+				remote.reportedAt = time.Now()
 			}
 			time.Sleep(tt.silent)
 			remote.CloseLost()
@@ -262,7 +262,7 @@ func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 		loans = append(loans, loan)
 	}
 	for _, loan := range loans {
-		loan.Close()
+		loan.Account.Close()
 	}
 	again, err := parent.OpenLoan(context.Background(), Limits{})
 	if err != nil {

@@ -117,9 +117,7 @@ func (p *Task) Close() {
 // setSummaryReserve replaces what is reserved for the summary. The caller must hold the ledger's mu.
 func (p *Task) setSummaryReserve(n amounts) {
 	for k := range kinds {
-		if d := n[k] - p.summaryReserve[k]; d != 0 {
-			p.account.adjust(k, d)
-		}
+		p.account.adjust(k, n[k]-p.summaryReserve[k])
 	}
 	p.summaryReserve = n
 }
@@ -251,7 +249,7 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 				return t, nil, nil
 			}
 		}
-		if by, _, _ := p.account.binding(short); by.reserved[short] > 0 {
+		if by, _, _ := p.account.binding(short); by.quotas[short].reserved > 0 {
 			return nil, l.wait(), nil
 		}
 		p.exceeded = p.account.limitOf(short)
@@ -275,7 +273,7 @@ func (p *Task) blocked(m llm.Model) string {
 	switch {
 	case p.exceeded != "":
 		return p.exceeded
-	case !priced(m) && p.account.pool(nanos).limit[nanos] < unlimitedFrom:
+	case !priced(m) && p.account.pool(nanos).quotas[nanos].limit < unlimitedFrom:
 		return "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
 	case p.account.closed:
 		return "the agent has ended"
@@ -305,9 +303,7 @@ func (p *Task) tryAside(m llm.Model, body, out int) (*reservation, <-chan struct
 func (p *Task) pay(t *reservation, kept amounts) {
 	p.setSummaryReserve(kept)
 	for k, n := range t.reserved {
-		if n != 0 {
-			p.account.each(kind(k), func(a *Account) { a.taken[k] += n; a.reserved[k] += n })
-		}
+		p.account.each(kind(k), func(q *quota) { q.taken += n; q.reserved += n })
 	}
 }
 
@@ -319,9 +315,7 @@ func (t *reservation) settle(m llm.Model) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, n := range t.reserved {
-		if n != 0 {
-			p.account.each(kind(k), func(a *Account) { a.taken[k] -= n; a.reserved[k] -= n })
-		}
+		p.account.each(kind(k), func(q *quota) { q.taken -= n; q.reserved -= n })
 	}
 	spent := amounts{calls: 1}
 	switch u := t.usage; {
@@ -412,7 +406,7 @@ func firstShortage(have, need amounts) kind {
 // limitOf returns the binding limit of a kind in words. The caller must hold mu.
 func (a *Account) limitOf(k kind) string {
 	switch by, limit, _ := a.binding(k); {
-	case !by.hasShare[k]:
+	case !by.quotas[k].own:
 		return k.words(limit) + ", the limit of its definition"
 	case by.parent != nil:
 		return k.words(limit) + ", its share"

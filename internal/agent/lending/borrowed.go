@@ -204,14 +204,14 @@ func (b *BorrowedAgent) settle(final update, err error) {
 		b.loan.CloseEnded(final.Ended)
 		err = errors.New(cmp.Or(final.Why, "it ended"))
 	case b.id() == "" && err == nil:
-		b.loan.Close()
+		b.loan.Account.Close()
 		err = community.Explain(community.ErrUnavailable, cmp.Or(final.Why, "it did not spawn the agent"))
 	case b.id() == "" && (community.NotBegun(err) || errors.Is(err, community.ErrInvalid)):
-		b.loan.Close()
+		b.loan.Account.Close()
 	case b.id() == "":
 		b.loan.CloseUnknown()
 	default:
-		s := b.loan.Total()
+		s := b.loan.Account.Total()
 		more = b.loan.CloseLost()
 		err = fmt.Errorf("%w; it had reported %d model calls and %d tokens, and up to %d and %d more count as spent: %w",
 			ErrLost, s.ModelCalls, s.Tokens, more.ModelCalls, more.Tokens, cmp.Or(err, community.ErrUnavailable))

@@ -190,7 +190,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 		s.OnBehalf, err = b.Owner().Constraints(ctx)
 	}
 	if err != nil {
-		loan.Close()
+		loan.Account.Close()
 		return nil, community.Member{}, err
 	}
 	// A task that no other agent asked for is requested by the borrowing agent itself.
@@ -208,7 +208,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 	defer sub.Close()
 	if err := b.start(one, func() { one.run(leased, s) }); err != nil {
 		cancel()
-		loan.Close()
+		loan.Account.Close()
 		return nil, community.Member{}, err
 	}
 	m, err := one.awaitMember(ctx, sub)

@@ -180,7 +180,7 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return nil, err
 	}
 	reply, err := b.Send(ctx, community.MemberID(place.GetAgentId()), s)
-	return who.answer(reply, loan.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
+	return who.answer(reply, loan.Account.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
 }
 
 // request returns what the Chooser has to know of a task, and the definition; none if this node does not have it.
