@@ -19,9 +19,9 @@ func (f *parser) claudeKeys(d *Definition) map[string]field {
 	denied := f.words("disallowedTools", "[Bash]", func(all []item) {
 		for _, one := range all {
 			tool, spec, _ := strings.Cut(one.text, "(")
-			name := f.sameTool(tool)
+			name := f.loader.sameTool(tool)
 			err := (permission.Tools{Names: f.loader.Tools}).Check(name)
-			if err != nil && f.nearest(tool) == "" {
+			if err != nil && f.loader.nearest(tool) == "" {
 				f.warn(one.line, "disallowedTools: there is no tool %s here", tool)
 				continue
 			}
@@ -76,26 +76,26 @@ func (f *parser) words(name, example string, use func([]item)) field {
 
 // nearest returns the end of a message about a tool that does not exist. It is "" for a name that resembles none and for a tool
 // of another program: it is not to be had anyway.
-func (f *parser) nearest(tool string) string {
+func (k Loader) nearest(tool string) string {
 	if _, foreign := permission.Foreign(tool); foreign {
 		return ""
 	}
-	return visible.Suggest(tool, append([]string{"Skill", "Agent"}, f.loader.Tools...))
+	return visible.Suggest(tool, append([]string{"Skill", "Agent"}, k.Tools...))
 }
 
 // sameTool returns the name that a tool has here: in the case of letters that it has, and with mcp__SERVER standing for all
 // tools of a server.
-func (f *parser) sameTool(name string) string {
+func (k Loader) sameTool(name string) string {
 	if server, ok := strings.CutPrefix(name, MCPPrefix); ok && server != "" && !strings.Contains(server, "__") && !strings.HasSuffix(name, "*") {
 		return name + "__*"
 	}
-	if slices.Contains(f.loader.Tools, name) {
+	if slices.Contains(k.Tools, name) {
 		return name
 	}
 	if tool, _ := permission.Foreign(name); tool != "" {
 		return tool
 	}
-	for _, known := range f.loader.Tools {
+	for _, known := range k.Tools {
 		if strings.EqualFold(known, name) {
 			return known
 		}

@@ -266,6 +266,16 @@ func texts(items []item) []string {
 	return all
 }
 
+// boolean returns a function that reads true or false.
+func (r *reader) boolean(name string, to *bool) field {
+	read := func(p pair) {
+		if n := p.value; n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(to) != nil {
+			r.addProblem(n.Line, "%s is true or false", name)
+		}
+	}
+	return field{read, booleanSchema()}
+}
+
 // number returns a function that reads an integer of at least least, which is 0 or more.
 func (r *reader) number(name string, least int, to *int) field {
 	read := func(p pair) {

@@ -113,11 +113,11 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"skills":      f.words("skills", "[release-notes]", func(all []item) { *named, d.Skills = all, texts(all) }),
 		"permissions": f.permissions(&d.Permissions),
 		"guardrail":   f.guardrail(&d.Guardrail),
-		"sandbox":     f.sandbox(&d.Sandbox),
-		"budget":      f.budget(&d.Budget),
+		"sandbox":     sandboxField(&f.reader, &d.Sandbox),
+		"budget":      budgetField(&f.reader, &d.Budget),
 		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
 		"output":      outputField(f.addProblem, &d.Output),
-		"thinking":    f.thinking(&d.Thinking),
+		"thinking":    thinkingField(&f.reader, &d.Thinking),
 		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
 		"temperature": temperatureField(f.addProblem, &d.Temperature),
 		"keep":        f.boolean("keep", &d.Keep),
@@ -195,13 +195,13 @@ var mcpName = lazyregexp.New(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9
 // tool checks the name of one tool, or of a preset, and returns the name that it has here. A tool that does not exist is a
 // warning, as the agent has less then, unless another one was probably meant.
 func (f *parser) tool(one item) string {
-	name := f.sameTool(one.text)
+	name := f.loader.sameTool(one.text)
 	preset, isPreset := strings.CutPrefix(name, presetMark)
 	var presets []string
 	for _, p := range tool.Presets() {
 		presets = append(presets, p.Name)
 	}
-	near := f.nearest(one.text)
+	near := f.loader.nearest(one.text)
 	switch {
 	case name == allTools:
 		f.addProblem(one.line, `tools: "*" stands alone, as tools: "*", and means all there are`)
@@ -259,20 +259,20 @@ const maxThinking = 100_000
 // Messages wire, enough to plan a step.
 const defaultThinking = 4096
 
-// thinking returns a function that reads true, false, a number of tokens, or a mapping with type and budget_tokens as in
+// thinkingField returns a function that reads true, false, a number of tokens, or a mapping with type and budget_tokens as in
 // the Messages API of Anthropic. It sets to to -1 for false: 0 would keep the setting of the model.
-func (f *parser) thinking(to *int) field {
+func thinkingField(r *reader, to *int) field {
 	kind := "enabled"
 	keys := map[string]field{
-		"type":          f.word("thinking.type", []string{"enabled", "disabled"}, &kind),
-		"budget_tokens": f.tokens("thinking.budget_tokens", to),
+		"type":          r.word("thinking.type", []string{"enabled", "disabled"}, &kind),
+		"budget_tokens": thinkingTokensField(r, "thinking.budget_tokens", to),
 	}
-	plain := f.tokens("thinking", to)
+	plain := thinkingTokensField(r, "thinking", to)
 	read := func(p pair) {
 		var on bool
 		switch n := p.value; {
 		case n.Kind == yaml.MappingNode:
-			f.fields("thinking", n, keys)
+			r.fields("thinking", n, keys)
 			switch {
 			case kind == "disabled":
 				*to = -1
@@ -290,21 +290,11 @@ func (f *parser) thinking(to *int) field {
 	return field{read, anyOf(booleanSchema(), plain.schema, mappingSchema(keys))}
 }
 
-// boolean returns a function that reads true or false.
-func (f *parser) boolean(name string, to *bool) field {
-	read := func(p pair) {
-		if n := p.value; n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(to) != nil {
-			f.addProblem(n.Line, "%s is true or false", name)
-		}
-	}
-	return field{read, booleanSchema()}
-}
-
-// tokens returns a function that reads a number of tokens from 1 to maxThinking.
-func (f *parser) tokens(name string, to *int) field {
+// thinkingTokensField returns a function that reads a number of tokens from 1 to maxThinking.
+func thinkingTokensField(r *reader, name string, to *int) field {
 	read := func(p pair) {
 		if n := p.value; n.Kind != yaml.ScalarNode || n.Decode(to) != nil || *to < 1 || *to > maxThinking {
-			f.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)
+			r.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)
 		}
 	}
 	return field{read, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(maxThinking))}}

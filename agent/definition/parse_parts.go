@@ -20,33 +20,33 @@ import (
 	"symbio/security/permission"
 )
 
-// sandbox returns a function that reads a Sandbox. A word alone is its preset.
-func (f *parser) sandbox(s *Sandbox) field {
+// sandboxField returns a function that reads a Sandbox. A word alone is its preset.
+func sandboxField(r *reader, s *Sandbox) field {
 	// Decode leaves yes alone if the value is no boolean, so an invalid value restricts nothing.
 	yes := true
 	limits := map[string]field{
-		"cpu":        f.duration("sandbox.limits.cpu", &s.Limits.CPU),
-		"file_size":  f.size("sandbox.limits.file_size", &s.Limits.FileSize),
-		"open_files": f.number("sandbox.limits.open_files", 1, &s.Limits.OpenFiles),
-		"processes":  f.number("sandbox.limits.processes", 1, &s.Limits.Processes),
-		"memory":     f.size("sandbox.limits.memory", &s.Limits.Memory),
+		"cpu":        r.duration("sandbox.limits.cpu", &s.Limits.CPU),
+		"file_size":  r.size("sandbox.limits.file_size", &s.Limits.FileSize),
+		"open_files": r.number("sandbox.limits.open_files", 1, &s.Limits.OpenFiles),
+		"processes":  r.number("sandbox.limits.processes", 1, &s.Limits.Processes),
+		"memory":     r.size("sandbox.limits.memory", &s.Limits.Memory),
 	}
 	subprocess := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(&yes) != nil {
-			f.addProblem(p.value.Line, "sandbox.subprocess is true or false")
+			r.addProblem(p.value.Line, "sandbox.subprocess is true or false")
 		}
 		s.NoSubprocess = !yes
 	}
 	keys := map[string]field{
-		"preset":     f.sandboxPreset("sandbox.preset", &s.Preset),
-		"network":    f.word("sandbox.network", []string{"none", "local", "full"}, &s.Network),
-		"write":      f.list("sandbox.write", "[build]", func(all []item) { s.Write = f.writePaths(all) }),
-		"env":        f.list("sandbox.env", "[LANG]", func(all []item) { s.Env = texts(all) }),
-		"sockets":    f.list("sandbox.sockets", "[/run/docker.sock]", func(all []item) { s.Sockets = texts(all) }),
+		"preset":     sandboxPresetField(r, "sandbox.preset", &s.Preset),
+		"network":    r.word("sandbox.network", []string{"none", "local", "full"}, &s.Network),
+		"write":      r.list("sandbox.write", "[build]", func(all []item) { s.Write = writePaths(r, all) }),
+		"env":        r.list("sandbox.env", "[LANG]", func(all []item) { s.Env = texts(all) }),
+		"sockets":    r.list("sandbox.sockets", "[/run/docker.sock]", func(all []item) { s.Sockets = texts(all) }),
 		"subprocess": {subprocess, booleanSchema()},
-		"limits":     {func(p pair) { f.fields("sandbox.limits", p.value, limits) }, mappingSchema(limits)},
+		"limits":     {func(p pair) { r.fields("sandbox.limits", p.value, limits) }, mappingSchema(limits)},
 	}
-	word := f.sandboxPreset("sandbox", &s.Preset)
+	word := sandboxPresetField(r, "sandbox", &s.Preset)
 	read := func(p pair) {
 		if p.value.Kind == yaml.ScalarNode {
 			word.read(p)
@@ -55,11 +55,11 @@ func (f *parser) sandbox(s *Sandbox) field {
 		n := p.value
 		if n.Kind == yaml.MappingNode {
 			// An empty rest is no problem of its own.
-			if n = f.rejectNodeOnlyKeys(n); len(n.Content) == 0 {
+			if n = rejectNodeOnlyKeys(r, n); len(n.Content) == 0 {
 				return
 			}
 		}
-		f.fields("sandbox", n, keys)
+		r.fields("sandbox", n, keys)
 	}
 	return field{read, anyOf(word.schema, mappingSchema(keys))}
 }
@@ -70,12 +70,12 @@ var nodeOnlyKeys = []string{"show", "hide", "levels"}
 
 // rejectNodeOnlyKeys returns the mapping without the keys that only the node's configuration may
 // set, and adds a problem for each.
-func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
+func rejectNodeOnlyKeys(r *reader, n *yaml.Node) *yaml.Node {
 	rest := *n
 	rest.Content = nil
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i]; slices.Contains(nodeOnlyKeys, key.Value) {
-			f.addProblem(key.Line, "sandbox.%s stands in the sandbox of the node's configuration alone", key.Value)
+			r.addProblem(key.Line, "sandbox.%s stands in the sandbox of the node's configuration alone", key.Value)
 			continue
 		}
 		rest.Content = append(rest.Content, n.Content[i], n.Content[i+1])
@@ -83,13 +83,13 @@ func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
 	return &rest
 }
 
-// sandboxPreset returns a function that reads the preset of a sandbox. off has a message of its
+// sandboxPresetField returns a function that reads the preset of a sandbox. off has a message of its
 // own: it is valid in the node's configuration only.
-func (f *parser) sandboxPreset(name string, to *string) field {
-	word := f.word(name, []string{"restrictive", "standard", "permissive"}, to)
+func sandboxPresetField(r *reader, name string, to *string) field {
+	word := r.word(name, []string{"restrictive", "standard", "permissive"}, to)
 	read := func(p pair) {
 		if p.value.Kind == yaml.ScalarNode && p.value.Value == "off" {
-			f.addProblem(p.value.Line, "%s: a definition cannot switch the sandbox off; only the node's configuration can", name)
+			r.addProblem(p.value.Line, "%s: a definition cannot switch the sandbox off; only the node's configuration can", name)
 			return
 		}
 		word.read(p)
@@ -99,19 +99,19 @@ func (f *parser) sandboxPreset(name string, to *string) field {
 
 // writePaths checks the directories that commands may write, and returns them. The directories need
 // not exist yet. ~ is not expanded, because no shell reads the path.
-func (f *parser) writePaths(all []item) []string {
+func writePaths(r *reader, all []item) []string {
 	for _, one := range all {
 		if strings.HasPrefix(one.text, "~") || strings.ContainsRune(one.text, 0) {
-			f.addProblem(one.line, "sandbox.write %q: it is an absolute path, or one below the working directory", one.text)
+			r.addProblem(one.line, "sandbox.write %q: it is an absolute path, or one below the working directory", one.text)
 		}
 	}
 	return texts(all)
 }
 
-// budget returns a function that reads limits by their YAML names in the configuration. It finds them by reflection, so
+// budgetField returns a function that reads limits by their YAML names in the configuration. It finds them by reflection, so
 // that a new field of budget.Limits is a key of definitions at once. Zero is refused, because zero
 // means the default.
-func (f *parser) budget(l *budget.Limits) field {
+func budgetField(r *reader, l *budget.Limits) field {
 	keys := map[string]field{}
 	for i := range reflect.TypeFor[budget.Limits]().NumField() {
 		name, _, _ := strings.Cut(reflect.TypeFor[budget.Limits]().Field(i).Tag.Get("yaml"), ",")
@@ -126,20 +126,20 @@ func (f *parser) budget(l *budget.Limits) field {
 			}
 			switch {
 			case err != nil && v.Type() == reflect.TypeFor[time.Duration]():
-				f.addProblem(p.value.Line, "budget.%s is how long, such as 30s or 5m", name)
+				r.addProblem(p.value.Line, "budget.%s is how long, such as 30s or 5m", name)
 			case err != nil:
-				f.addProblem(p.value.Line, "budget.%s is a number", name)
+				r.addProblem(p.value.Line, "budget.%s is a number", name)
 			case !positive(v):
 				hint := ""
 				if name == "agents" || name == "depth" {
 					hint = "; for an agent without sub-agents leave replicate_agent out of its tools"
 				}
-				f.addProblem(p.value.Line, "budget.%s has to be above 0%s", name, hint)
+				r.addProblem(p.value.Line, "budget.%s has to be above 0%s", name, hint)
 			}
 		}
 		keys[name] = field{read, limitSchema(v)}
 	}
-	return field{func(p pair) { f.fields("budget", p.value, keys) }, mappingSchema(keys)}
+	return field{func(p pair) { r.fields("budget", p.value, keys) }, mappingSchema(keys)}
 }
 
 // positive reports whether a number is above zero; NaN is not. Other types are positive.
