@@ -28,32 +28,15 @@ const elicitWarning = "The server reads your answer. Give it no passwords or key
 // 2026-07-28 a form does not say so; then it is the latest call that runs. Nothing is filled in but what the person types
 // and the server's own defaults. The form is cancelled without a running call or a person, and when the call ends. Of
 // several forms one is asked about at a time.
-func elicit(ctx context.Context, s *server, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+func (s *server) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	fields := fieldsOf(r.Params.RequestedSchema)
-	call := callOf(ctx, s)
+	call := s.calls.find(ctx)
 	if data, err := json.Marshal(fields); err != nil || call == nil || r.Params.Mode == "url" || len(fields) > maxFields || len(data) > maxForm {
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
-	call, end := duringCall(s, ctx, call)
+	call, end := s.calls.beginAnswer(ctx, call)
 	defer end()
-	return askToFill(call, ServerPart(s.Name), r.Params.Message, fields), nil
-}
-
-// callOf returns the context of the call that a request of the server belongs to; nil if none runs.
-func callOf(ctx context.Context, s *server) context.Context {
-	if tool.AgentOf(ctx) != "" {
-		return ctx
-	}
-	return latestCall(s)
-}
-
-// duringCall waits until no other request of the server is answered. It returns a context that ends with the call and
-// with the request, and a function that the caller must call when the request is answered.
-func duringCall(s *server, request, call context.Context) (context.Context, func()) {
-	s.asking.Lock()
-	call, cancel := context.WithCancel(call)
-	stop := context.AfterFunc(request, cancel)
-	return call, func() { stop(); cancel(); s.asking.Unlock() }
+	return askToFill(call, ServerPart(s.entry.Name), r.Params.Message, fields), nil
 }
 
 // askToFill asks the person of a call until the answer fits the form.

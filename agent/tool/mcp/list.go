@@ -96,10 +96,10 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	}
 	if changed := s.compare(tools); changed != "" {
 		note("%s", changed)
-		s.m.cfg.Logger.Warn("mcp server has changed", "server", s.Name, "what", changed)
+		s.m.cfg.Logger.Warn("mcp server has changed", "server", s.entry.Name, "what", changed)
 		// Report comes before the tools are stored: the person is informed before agents are
 		// offered them.
-		s.m.cfg.Report(Status{Server: s.Server, State: s.status().State, Why: changed})
+		s.m.cfg.Report(Status{Server: s.entry, State: s.status().State, Why: changed})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *server) compare(tools []*Tool) string {
 	for _, t := range tools {
 		if t.Doubt() != "" {
 			names = append(names, t.spec.Name)
-		} else if t.Hash != "" && s.m.cfg.Pins.Pinned(s.Hash, t.Name) == "" {
+		} else if t.Hash != "" && s.m.cfg.Pins.Pinned(s.entry.Hash, t.Name) == "" {
 			first[t.Name] = t.Hash
 		}
 	}
@@ -124,7 +124,7 @@ func (s *server) compare(tools []*Tool) string {
 	if len(names) == 0 {
 		return ""
 	}
-	part := ServerPart(s.Name)
+	part := ServerPart(s.entry.Name)
 	return fmt.Sprintf("%s changed what they say of themselves since they were first listed here: symbio mcp tools %s shows them, symbio mcp trust %s --tools accepts them", strings.Join(names, ", "), part, part)
 }
 
@@ -134,8 +134,8 @@ func (s *server) pin(tools map[string]string) {
 	if len(tools) == 0 {
 		return
 	}
-	if err := s.m.cfg.Pins.Pin(s.Hash, tools); err != nil {
-		s.m.cfg.Logger.Warn("what an mcp tool is was not kept", "server", s.Name, "err", err)
+	if err := s.m.cfg.Pins.Pin(s.entry.Hash, tools); err != nil {
+		s.m.cfg.Logger.Warn("what an mcp tool is was not kept", "server", s.entry.Name, "err", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func pages(read func(cursor string) (next string, err error)) error {
 // hash covers the texts as the server sent them, not as they are shown, so that no change can hide
 // in what was cut off. It does not cover the output schema.
 func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
-	name := toolName(s.Name, t.Name)
+	name := toolName(s.entry.Name, t.Name)
 	// JSON separates the texts, so that none can move from one to the next unnoticed.
 	// It is encoded before schemaOf changes the schema.
 	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})
@@ -174,15 +174,14 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	if why != "" {
 		out = nil
 	}
-	description := tool.Readable([]byte(t.Description))
-	description = cmp.Or(description, tool.Readable([]byte(t.Title)))
+	description := cmp.Or(tool.Readable([]byte(t.Description)), tool.Readable([]byte(t.Title)))
 	if len(description) > maxDescription {
 		note("the description of %s is longer than %d KiB: the rest is left out", name, maxDescription>>10)
 		description = tool.Readable([]byte(description[:maxDescription]))
 	}
 	remote := &Tool{
 		Name: t.Name, server: s, Output: out, readOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
-		spec: llm.ToolSpec{Name: name, Description: description + fmt.Sprintf("\n(A tool of the MCP server %s.)", ServerPart(s.Name)), Schema: in},
+		spec: llm.ToolSpec{Name: name, Description: description + fmt.Sprintf("\n(A tool of the MCP server %s.)", ServerPart(s.entry.Name)), Schema: in},
 	}
 	// The protocol has a failure of the tool as a result with isError, and a refusal by the server
 	// as a JSON-RPC error. A tool that must be called as a task can be refused in both ways.

@@ -8,7 +8,7 @@ import (
 
 // A pin is of the schema that the server sent, not of the one that models are shown.
 func TestToolHashCoversSchemaAsSent(t *testing.T) {
-	s := &server{Server: Server{Name: "s"}}
+	s := &server{entry: Server{Name: "s"}}
 	hash := func(schema map[string]any) string {
 		return s.tool(&sdk.Tool{Name: "x", InputSchema: schema}, t.Logf).Hash
 	}

@@ -60,10 +60,10 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 	switch {
 	case err != nil:
 		return err
-	case s.Problem != "":
-		return fmt.Errorf("%w: %s: %s", ErrNotReady, s.Name, s.Problem)
-	case m.cfg.Logins == nil || s.Type != HTTP:
-		return fmt.Errorf("%w: only servers with a url and the type http have one, and %s is of the type %s", ErrNoLogin, s.Name, s.Type)
+	case s.entry.Problem != "":
+		return fmt.Errorf("%w: %s: %s", ErrNotReady, s.entry.Name, s.entry.Problem)
+	case m.cfg.Logins == nil || s.entry.Type != HTTP:
+		return fmt.Errorf("%w: only servers with a url and the type http have one, and %s is of the type %s", ErrNoLogin, s.entry.Name, s.entry.Type)
 	}
 	from, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 			ClientName: "symbio", RedirectURIs: []string{redirect}, GrantTypes: []string{"authorization_code", "refresh_token"},
 			ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
 		}},
-		RedirectURL: redirect, RequestRefreshToken: true, Client: m.tokenClient(s.URL),
+		RedirectURL: redirect, RequestRefreshToken: true, Client: m.tokenClient(s.entry.URL),
 		AuthorizationCodeFetcher: func(ctx context.Context, a *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if err := back.expect(a.URL); err != nil {
 				return nil, err
@@ -91,7 +91,7 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 		},
 		NewTokenSource: func(_ context.Context, c *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			done = true
-			err := m.cfg.Logins.Put(Login{URL: s.URL, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL,
+			err := m.cfg.Logins.Put(Login{URL: s.entry.URL, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL,
 				AuthStyle: c.Endpoint.AuthStyle, Token: t})
 			return oauth2.StaticTokenSource(t), err
 		},
@@ -99,15 +99,15 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 	if err != nil {
 		return err
 	}
-	session, err := s.client().Connect(ctx, m.streamable(s.Server, handler), nil)
+	session, err := s.client().Connect(ctx, m.streamable(s.entry, handler), nil)
 	if err != nil {
-		return fmt.Errorf("the login at %s: %s", s.Name, shortError(cause(ctx, err)))
+		return fmt.Errorf("the login at %s: %s", s.entry.Name, shortError(cause(ctx, err)))
 	}
 	if err := session.Close(); err != nil {
-		m.cfg.Logger.Debug("closing the session of a login", "server", s.Name, "err", err)
+		m.cfg.Logger.Debug("closing the session of a login", "server", s.entry.Name, "err", err)
 	}
 	if !done {
-		return fmt.Errorf("%w: %s", ErrNoLogin, s.Name)
+		return fmt.Errorf("%w: %s", ErrNoLogin, s.entry.Name)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (m *Manager) Logout(name string) error {
 	if m.cfg.Logins == nil {
 		return ErrNoLogin
 	}
-	return m.cfg.Logins.Remove(s.URL)
+	return m.cfg.Logins.Remove(s.entry.URL)
 }
 
 // streamable returns the transport to an HTTP server.

@@ -178,7 +178,7 @@ func (m *Manager) Start(ctx context.Context) {
 		s.requestStart()
 	}
 	for _, s := range servers {
-		s.awaitStart(ctx, true)
+		s.connection.awaitStart(ctx, true)
 	}
 }
 
@@ -197,8 +197,8 @@ func (m *Manager) Tools(ctx context.Context, wait bool) (all []tool.Tool, missin
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
-		if why := missingOf(s); why != "" {
-			missing[ToolPrefix(s.Name)] = why
+		if why := s.missing(); why != "" {
+			missing[ToolPrefix(s.entry.Name)] = why
 		}
 	}
 	return all, missing
@@ -221,7 +221,7 @@ func (m *Manager) ToolsOf(ctx context.Context, name string) ([]*Tool, error) {
 	all := []*Tool{}
 	var problems []error
 	for _, s := range from {
-		if name == "" && s.Disabled {
+		if name == "" && s.entry.Disabled {
 			continue
 		}
 		if _, err := s.session(ctx); err != nil {
@@ -258,7 +258,7 @@ func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) 
 // there is none.
 func (m *Manager) find(name string) (*server, error) {
 	for _, s := range m.all() {
-		if s.Name == name || ServerPart(s.Name) == name {
+		if s.entry.Name == name || ServerPart(s.entry.Name) == name {
 			return s, nil
 		}
 	}
@@ -267,25 +267,19 @@ func (m *Manager) find(name string) (*server, error) {
 
 // memoryPins are Pins that end with the program.
 type memoryPins struct {
-	mu sync.Mutex
-	// pins are by Server.Hash and the tool's name, separated by a NUL; guarded by mu.
-	pins map[string]string
+	// pins has the hashes by Server.Hash and the tool's name, separated by a NUL.
+	pins sync.Map
 }
 
 func (p *memoryPins) Pinned(server, tool string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pins[server+"\x00"+tool]
+	hash, _ := p.pins.Load(server + "\x00" + tool)
+	text, _ := hash.(string)
+	return text
 }
 
 func (p *memoryPins) Pin(server string, tools map[string]string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pins == nil {
-		p.pins = map[string]string{}
-	}
 	for tool, hash := range tools {
-		p.pins[server+"\x00"+tool] = hash
+		p.pins.Store(server+"\x00"+tool, hash)
 	}
 	return nil
 }

@@ -44,9 +44,7 @@ type Argument struct {
 func (m *Manager) Prompts(ctx context.Context) (all []Prompt, err error) {
 	m.Tools(ctx, false)
 	for _, s := range m.all() {
-		s.mu.Lock()
-		session := s.current
-		s.mu.Unlock()
+		session := s.connection.state().session
 		if session == nil || session.InitializeResult().Capabilities.Prompts == nil {
 			continue
 		}
@@ -62,12 +60,12 @@ func (s *server) prompts(ctx context.Context, session *sdk.ClientSession) (all [
 	defer cancel()
 	for p, err := range session.Prompts(ctx, nil) {
 		if err != nil {
-			return all, fmt.Errorf("the prompts of %s: %s", s.Name, shortError(cause(ctx, err)))
+			return all, fmt.Errorf("the prompts of %s: %s", s.entry.Name, shortError(cause(ctx, err)))
 		}
 		if p.Name == "" || words(p.Name) != p.Name { // it could not be typed
 			continue
 		}
-		found := Prompt{Command: ToolPrefix(s.Name) + p.Name, Server: s.Name, Name: p.Name, Description: words(p.Description)}
+		found := Prompt{Command: ToolPrefix(s.entry.Name) + p.Name, Server: s.entry.Name, Name: p.Name, Description: words(p.Description)}
 		for _, a := range p.Arguments[:min(len(p.Arguments), maxArguments)] {
 			found.Arguments = append(found.Arguments, Argument{words(a.Name), words(a.Description), a.Required})
 		}
@@ -99,7 +97,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 	defer cancel()
 	r, err := session.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: args})
 	if err != nil {
-		return "", fmt.Errorf("the prompt %s of %s: %s", words(name), s.Name, shortError(cause(ctx, err)))
+		return "", fmt.Errorf("the prompt %s of %s: %s", words(name), s.entry.Name, shortError(cause(ctx, err)))
 	}
 	var parts []string
 	for _, message := range r.Messages {
@@ -120,7 +118,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 	}
 	text := tool.Readable([]byte(strings.Join(parts, "\n\n")))
 	if strings.TrimSpace(text) == "" {
-		return "", fmt.Errorf("the prompt %s of %s is empty", words(name), s.Name)
+		return "", fmt.Errorf("the prompt %s of %s is empty", words(name), s.entry.Name)
 	}
 	return tool.Shorten(text, maxPromptText), nil
 }

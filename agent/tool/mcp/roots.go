@@ -13,7 +13,7 @@ import (
 // function that adds it to the client. A server on another machine has no use for a path of this one.
 func (s *server) root(can *sdk.ClientCapabilities) func(*sdk.Client) {
 	dir := s.m.cfg.Root
-	if dir == "" || s.Type != Stdio {
+	if dir == "" || s.entry.Type != Stdio {
 		return func(*sdk.Client) {}
 	}
 	can.RootsV2 = &sdk.RootCapabilities{}

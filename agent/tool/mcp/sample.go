@@ -30,7 +30,7 @@ const (
 // The model has no tools and nothing of the agent's conversation. With protocols before the one of 2026-07-28 a request does
 // not say to which call it belongs; it is then refused while several agents use the server, since the wrong one would pay.
 // The errors are for the server: they do not tell it why this node refused.
-func sample(ctx context.Context, s *server, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+func (s *server) sample(ctx context.Context, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
 	refuse := func(why string) (*sdk.CreateMessageResult, error) {
 		return nil, &jsonrpc.Error{Code: sampleRefused, Message: "the model was not asked: " + why}
 	}
@@ -38,14 +38,14 @@ func sample(ctx context.Context, s *server, r *sdk.CreateMessageRequest) (*sdk.C
 	if err != nil {
 		return refuse(err.Error())
 	}
-	call := callOf(ctx, s)
-	if call == nil || call != ctx && haveSeveralAgents(s) {
+	call := s.calls.find(ctx)
+	if call == nil || call != ctx && s.calls.haveSeveralAgents() {
 		return refuse("there is not exactly one agent that calls this server")
 	}
 	noted := map[string]any{"messages": len(ask.Messages), "max_tokens": ask.MaxTokens}
-	call, end := duringCall(s, ctx, call)
+	call, end := s.calls.beginAnswer(ctx, call)
 	defer end()
-	answer, err := tool.Sample(call, ServerPart(s.Name), shown, noted, ask)
+	answer, err := tool.Sample(call, ServerPart(s.entry.Name), shown, noted, ask)
 	switch {
 	case errors.Is(err, tool.ErrNotAllowed):
 		return refuse(err.Error())

@@ -159,7 +159,7 @@ func TestRequestsToModelAreBounded(t *testing.T) {
 func TestServerOfSeveralAgentsDoesNotAskModel(t *testing.T) {
 	s := newServer(New(Config{}), Server{Name: "s", Command: "x", Type: Stdio})
 	sample := func() (got string) {
-		r, err := sample(t.Context(), s, &sdk.CreateMessageRequest{Params: asks("x")})
+		r, err := s.sample(t.Context(), &sdk.CreateMessageRequest{Params: asks("x")})
 		if err != nil {
 			return err.Error()
 		}
@@ -168,7 +168,7 @@ func TestServerOfSeveralAgentsDoesNotAskModel(t *testing.T) {
 	// call runs then during a call of the server by an agent.
 	call := func(agent string, then func()) {
 		one := tool.New(tool.Spec{Name: "mcp__s__a"}, func(ctx context.Context, _ struct{}) tool.Result {
-			_, over, err := s.trackProgress(ctx, ignore)
+			_, over, err := s.calls.add(ctx, s.entry.Name, ignore)
 			if err != nil {
 				t.Error(err)
 				return tool.Result{}

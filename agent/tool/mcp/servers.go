@@ -27,7 +27,7 @@ func (m *Manager) SetServers(list []Server) {
 	m.servers = make([]*server, 0, len(list))
 	for _, entry := range list {
 		// A server is found again by its whole entry, so that any change of it restarts the server.
-		i := slices.IndexFunc(before, func(s *server) bool { return same(s.Server, entry) })
+		i := slices.IndexFunc(before, func(s *server) bool { return same(s.entry, entry) })
 		if i >= 0 {
 			before[i].setLine(entry.Line)
 			m.servers = append(m.servers, before[i])
@@ -39,7 +39,7 @@ func (m *Manager) SetServers(list []Server) {
 		m.servers = append(m.servers, s)
 		switch {
 		// Such a server is listed by Status and never started.
-		case s.Problem != "" || s.Disabled:
+		case entry.Problem != "" || entry.Disabled:
 		case m.ended:
 			late = append(late, s)
 		default:

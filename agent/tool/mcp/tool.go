@@ -44,7 +44,7 @@ type Tool struct {
 func (t *Tool) Spec() llm.ToolSpec { return t.spec }
 
 // Server returns the name of the tool's server.
-func (t *Tool) Server() string { return t.server.Name }
+func (t *Tool) Server() string { return t.server.entry.Name }
 
 // Decode reads the arguments as every tool does. Of the schema it checks only the required names,
 // because a hostile schema could make a full check run for ever. The server reports other faults.
@@ -80,16 +80,16 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 // differs from the version that was first listed or last accepted. It returns "" if there is no
 // reason.
 func (t *Tool) Doubt() string {
-	pinned := t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name)
+	pinned := t.server.m.cfg.Pins.Pinned(t.server.entry.Hash, t.Name)
 	if pinned == "" || t.Hash == "" || pinned == t.Hash {
 		return ""
 	}
-	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first listed here.", ServerPart(t.server.Name))
+	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first listed here.", ServerPart(t.server.entry.Name))
 }
 
 // Accept stores the tool's present hash as the accepted one. It does nothing if that is so already.
 func (t *Tool) Accept() {
-	if t.Hash != "" && t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name) != t.Hash {
+	if t.Hash != "" && t.server.m.cfg.Pins.Pinned(t.server.entry.Hash, t.Name) != t.Hash {
 		t.server.pin(map[string]string{t.Name: t.Hash})
 	}
 }
@@ -104,7 +104,7 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	if args == nil {
 		args = map[string]any{}
 	}
-	timeout := s.Timeout
+	timeout := s.entry.Timeout
 	if timeout <= 0 {
 		timeout = s.m.cfg.CallTimeout
 	}
@@ -114,7 +114,7 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	if err != nil {
 		return Answer{}, err
 	}
-	token, over, err := s.trackProgress(ctx, tell)
+	token, over, err := s.calls.add(ctx, s.entry.Name, tell)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -142,62 +142,40 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 		return nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
+		return fmt.Errorf("the MCP server %s: %w", s.entry.Name, context.Cause(ctx))
 	}
 	var wire *jsonrpc.Error
 	if asks := errors.As(err, &wire) && asksForTask(wire.Message); asks || errors.Is(err, errTask) {
-		return fmt.Errorf("the MCP server %s: %w", s.Name, errTask)
+		return fmt.Errorf("the MCP server %s: %w", s.entry.Name, errTask)
 	}
 	if wire != nil {
-		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), maxQuoted))
+		return fmt.Errorf("the MCP server %s says: %s", s.entry.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), maxQuoted))
 	}
 	// This error is not an answer of the server but a lost connection, or an answer that the SDK cannot read. run knows a moment
 	// later, when the program has ended.
 	wait, cancel := context.WithTimeout(ctx, exitTimeout+time.Second)
 	defer cancel()
-	why, lost := s.disconnectReason(wait, session, err)
+	why, lost := s.connection.disconnectReason(wait, session, err)
 	if !lost {
-		return fmt.Errorf("the MCP server %s answered what cannot be read: %s. It runs on; whether the call was done is not known", s.Name, why)
+		return fmt.Errorf("the MCP server %s answered what cannot be read: %s. It runs on; whether the call was done is not known", s.entry.Name, why)
 	}
 	// It will not come back, so the text does not promise a restart.
-	if s.isStopped() {
-		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
+	if s.connection.state().stopped {
+		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.entry.Name, why)
 	}
-	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
-}
-
-// disconnectReason returns why a connection was lost, and whether it was. It waits for run to record the reason, until
-// ctx ends, because the error of the call only says that the connection is closed. It does not wait
-// if another connection has taken its place.
-func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) (why string, lost bool) {
-	for {
-		s.mu.Lock()
-		same, why, changed := s.current == session, s.reason, s.changed
-		s.mu.Unlock()
-		if !same && why != "" {
-			return why, true
-		}
-		if !same {
-			return shortError(err), true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return shortError(err), false
-		}
-	}
+	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.entry.Name, why)
 }
 
 // resourceTools returns the two tools with which a model lists and reads the server's resources.
 // Their descriptions are not the server's, so they have no Hash and are never in doubt.
 func (s *server) resourceTools() []*Tool {
-	part := ServerPart(s.Name)
+	part := ServerPart(s.entry.Name)
 	list := &Tool{readOnly: true, Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
-		Name: toolName(s.Name, "list_resources"), Description: "List the resources of the MCP server " + part + ": their URIs, and the patterns of URIs that it can read.",
+		Name: toolName(s.entry.Name, "list_resources"), Description: "List the resources of the MCP server " + part + ": their URIs, and the patterns of URIs that it can read.",
 		Schema: json.RawMessage(`{"type":"object","properties":{"offset":{"type":"integer","description":"How many to leave out; for what the last list did not show."}},"additionalProperties":false}`),
 	}}
 	read := &Tool{readOnly: true, Name: "read_resource", server: s, do: s.readResource, spec: llm.ToolSpec{
-		Name: toolName(s.Name, "read_resource"), Description: "Read a resource of the MCP server " + part + ".",
+		Name: toolName(s.entry.Name, "read_resource"), Description: "Read a resource of the MCP server " + part + ".",
 		Schema: json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string","description":"Its URI."}},"required":["uri"],"additionalProperties":false}`),
 	}}
 	return []*Tool{list, read}

@@ -105,8 +105,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	if argv == nil {
 		argv = append([]string{s.Command}, s.Args...)
 	}
-	spec := sandbox.Spec{Argv: argv, Dir: s.Dir, Keep: maxStderr, Flood: maxOutput}
-	spec.Dir = cmp.Or(spec.Dir, box.Dir)
+	spec := sandbox.Spec{Argv: argv, Dir: cmp.Or(s.Dir, box.Dir), Keep: maxStderr, Flood: maxOutput}
 	policy := box.Policy
 	for name, value := range s.Env {
 		spec.Env = append(spec.Env, name+"="+value)
@@ -326,11 +325,7 @@ func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range o.headers {
 		r.Header.Set(name, value)
 	}
-	base := o.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	resp, err := base.RoundTrip(r)
+	resp, err := cmp.Or(o.base, http.DefaultTransport).RoundTrip(r)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxMessage}
 	}
