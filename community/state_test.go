@@ -27,7 +27,6 @@ var compositionRoots = []string{"agent/node", "cmd/symbio/internal/cli"}
 var overLimit = map[string]int{
 	"fields agent/budget.Account":                        23,
 	"fields agent/budget.Loan":                           27,
-	"fields agent/conversation.exchange":                 21,
 	"fields agent/session.Info":                          26,
 	"fields cmd/symbio/internal/chat.conversation":       35,
 	"fields community.Community":                         35,
@@ -35,7 +34,6 @@ var overLimit = map[string]int{
 	"fields security/permission.redirection":             16,
 	"imports agent":                                      25,
 	"uses agent/budget.Loan":                             39,
-	"uses agent/conversation.exchange":                   33,
 	"uses agent/definition.parser":                       38,
 	"uses cmd/symbio/internal/chat.conversation":         53,
 	"uses community.Community":                           74,

@@ -39,8 +39,8 @@ func (c *Conversation) recent() int { return c.Window() / 4 }
 // time, it waits until there is more to gain.
 func (x *exchange) fit() error {
 	c := x.c
-	size := x.history.size(x.prompt)
-	if size <= c.full() || x.fitted > 0 && size < x.fitted+c.Window()/8 {
+	size := x.draft.size(x.prompt.size)
+	if size <= c.full() || x.draft.fitted > 0 && size < x.draft.fitted+c.Window()/8 {
 		return nil
 	}
 	_, err := x.compact()
@@ -50,7 +50,7 @@ func (x *exchange) fit() error {
 // shrink makes room after the model has found a request too long that seemed to fit: it takes less
 // than was assumed. The error says that there is nothing to gain.
 func (x *exchange) shrink() error {
-	x.c.window.Store(int64(min(x.c.Window(), x.history.size(x.prompt)/5*4)))
+	x.c.window.Store(int64(min(x.c.Window(), x.draft.size(x.prompt.size)/5*4)))
 	gained, err := x.compact()
 	if err == nil && !gained {
 		err = errors.New("there is nothing in it that could be left out")
@@ -86,39 +86,41 @@ func (c compaction) event() event.Event {
 func (x *exchange) compact() (bool, error) {
 	c := x.c
 	var done compaction
-	done.Turn, done.Total = int(x.turn.Load()), float64(x.history.size(x.prompt))
-	messages := x.history.messages
-	recent, began := c.recent(), &x.began
+	done.Turn, done.Total = int(x.turn.Load()), float64(x.draft.size(x.prompt.size))
+	messages := x.draft.messages
+	recent, began := c.recent(), &x.draft.began
 	if x.idle { // a person wants room, however much there is
 		recent, began = min(recent, sum(messages)/4), new(-1)
 	}
 	from := firstRecent(messages, recent)
 	cut, n := cutResults(messages, 0, from, maxResultCut)
 	done.Cut = n
-	if x.idle && from > 1 || x.prompt+sum(cut) > c.aim() && sum(cut[:from]) > c.Window()/8 {
-		if err := x.sumUp(&done, &cut, from); err != nil {
+	if x.idle && from > 1 || x.prompt.size+sum(cut) > c.aim() && sum(cut[:from]) > c.Window()/8 {
+		text, err := x.summary(cut[:from], &done)
+		if err != nil {
 			return false, err
 		}
+		cut, done.Summed = x.draft.sumUp(text, cut, from, c.recent()*bytesPerToken), from
 	}
-	if x.prompt+sum(cut) > c.full() { // the latest results alone are too much
+	if x.prompt.size+sum(cut) > c.full() { // the latest results alone are too much
 		more := 0
 		cut, more = cutResults(cut, 0, len(cut), c.recent()*bytesPerToken/max(1, lastResults(cut)))
 		done.Cut += more
 	}
-	x.fitted = x.prompt + sum(cut)
+	x.draft.fitted = x.prompt.size + sum(cut)
 	if done.Cut == 0 && done.Summed == 0 {
 		return false, nil
 	}
-	x.history.put(cut)
+	x.draft.put(cut)
 	// the Commit before the next request reports the error
-	_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Compaction, Messages: cut, Began: *began} })
+	_ = x.c.record.add(func() session.Entry { return session.Entry{Kind: session.Compaction, Messages: cut, Began: *began} })
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err
 	}
-	x.prompt = promptTokens(x.system, x.tools)
-	x.fitted = x.history.size(x.prompt)
-	done.Done = float64(x.fitted)
+	x.prompt.measure()
+	x.draft.fitted = x.draft.size(x.prompt.size)
+	done.Done = float64(x.draft.fitted)
 	x.c.cfg.Watch(x.ctx, done.event())
 	return true, nil
 }
@@ -142,8 +144,8 @@ func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 	x.takeHistory()
 	c.mu.Unlock()
 	if err = x.instruct(); err == nil {
-		x.tools = x.history.session.Tools.Specs()
-		x.prompt = promptTokens(x.system, x.tools)
+		x.prompt.tools = x.draft.session.Tools.Specs()
+		x.prompt.measure()
 		c.updateWindow()
 		gained, err = x.compact()
 	}
@@ -152,10 +154,10 @@ func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if gained && c.history.version == x.history.version {
-		x.history.lost, c.history, x.kept = false, x.history, true
+	if gained && c.history.version == x.draft.version {
+		x.draft.lost, c.history, x.kept = false, x.draft.history, true
 	} else {
-		c.history.lost = c.history.lost || x.history.lost
+		c.history.lost = c.history.lost || x.draft.lost
 	}
 	return gained, err
 }
@@ -227,32 +229,25 @@ func sum(messages []llm.Message) (all int) {
 	return all
 }
 
-// sumUp puts a summary in the place of the messages before from. The question of this exchange
-// stays there word for word, as far as it is not among the messages that stay.
-func (x *exchange) sumUp(done *compaction, messages *[]llm.Message, from int) error {
-	all := *messages
-	text, err := x.summary(all[:from], done)
-	if err != nil {
-		return err
-	}
-	first := llm.Message{Role: llm.User, Text: summaryHead + strings.TrimSpace(text)}
-	if x.began < from {
-		first.Text += "\n\n" + wordsHead + visible.Prefix(strings.Join(gone(x.words, all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
-		first.Images = all[x.began].Images
-		x.began = 0
+// sumUp returns messages with a summary in the place of those before from, and moves began. The question of this exchange
+// stays there word for word, up to maxWords bytes, as far as it is not among the messages that stay.
+func (d *draft) sumUp(summary string, messages []llm.Message, from, maxWords int) []llm.Message {
+	first := llm.Message{Role: llm.User, Text: summaryHead + strings.TrimSpace(summary)}
+	rest := messages[from:]
+	if d.began < from {
+		first.Text += "\n\n" + wordsHead + visible.Prefix(strings.Join(gone(d.words, rest), "\n\n"), maxWords)
+		first.Images = messages[d.began].Images
+		d.began = 0
 	} else {
-		x.began -= from - 1
+		d.began -= from - 1
 	}
-	rest := all[from:]
 	if rest[0].Role == llm.User { // two in a row is more than some servers take
 		first.Text += "\n\n" + latestHead + rest[0].Text
 		first.Images = append(slices.Clip(first.Images), rest[0].Images...)
 		rest = rest[1:]
-		x.began = max(0, x.began-1)
+		d.began = max(0, d.began-1)
 	}
-	*messages = append([]llm.Message{first}, rest...)
-	done.Summed = from
-	return nil
+	return append([]llm.Message{first}, rest...)
 }
 
 const (

@@ -149,7 +149,8 @@ func (c Config) withDefaults() Config {
 // Conversation is a history of messages with a model, and the queue of messages to come. Make it with New.
 // All methods are safe for concurrent use; only Send and Interject block.
 type Conversation struct {
-	cfg Config
+	cfg    Config
+	record recorder
 	// slot is what an exchange needs: one runs at a time. waiting is how many wait for it.
 	slot    *semaphore.Weighted
 	waiting atomic.Int64
@@ -177,7 +178,7 @@ type Conversation struct {
 
 // New returns a Conversation with the history of Config.Past, or without any.
 func New(cfg Config) *Conversation {
-	c := &Conversation{cfg: cfg.withDefaults(), slot: semaphore.NewWeighted(1)}
+	c := &Conversation{cfg: cfg.withDefaults(), record: recorder{cfg.Journal}, slot: semaphore.NewWeighted(1)}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
 	if err := c.load(cfg.Past); err != nil {
 		c.damage = fmt.Errorf("this session cannot go on, because its record is incomplete; symbio sessions export shows it: %w", err)

@@ -23,23 +23,12 @@ type exchange struct {
 	// turn counts from 1. Only the goroutine of Send writes it.
 	turn  atomic.Int32
 	reply Reply
-	// history has the messages of the conversation, and from index began on this exchange's own. It is
-	// a copy: keep makes it the conversation's.
-	history history
-	began   int
-	// parts is the system prompt, and system the same joined.
-	parts  []Part
-	system string
-	tools  []llm.ToolSpec
-	// prompt is the estimated size of system and tools, in tokens.
-	prompt int
-	// fitted is the size after the last compaction, in tokens; 0 if there was none.
-	fitted int
-	// words are the texts of the user in this exchange, which compaction keeps word for word.
-	words []string
+	// draft is what the conversation's history becomes; keep makes it that.
+	draft  draft
+	prompt prompt
 	// begun is set when the model has sent the first chunk of its answer to the present request.
 	begun bool
-	// kept is set when the conversation has taken over history, resumed when the exchange began in the
+	// kept is set when the conversation has taken over draft, resumed when the exchange began in the
 	// past.
 	kept, resumed bool
 	// corrected is set when an answer was sent back because it did not fit the form.
@@ -57,6 +46,24 @@ type exchange struct {
 	quiet context.Context
 }
 
+// prompt is what a request has beside its messages: the system prompt, in parts and joined, and the tools.
+type prompt struct {
+	parts []Part
+	text  string
+	tools []llm.ToolSpec
+	// size is an estimate, in tokens.
+	size int
+}
+
+// measure sets the size.
+func (p *prompt) measure() {
+	bytes := len(p.text)
+	for _, t := range p.tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Schema) + perMessage
+	}
+	p.size = bytes / bytesPerToken
+}
+
 // open makes x the current exchange of the conversation. close must be called when it ends.
 func (x *exchange) open(ctx context.Context) {
 	c := x.c
@@ -71,7 +78,7 @@ func (x *exchange) open(ctx context.Context) {
 // holds mu.
 func (x *exchange) takeHistory() {
 	c := x.c
-	x.history, x.began = c.history, len(c.history.messages)
+	x.draft = draft{history: c.history, began: len(c.history.messages)}
 	if c.history.lost {
 		c.modelWindow.Store(0) // the new session may have another model
 	}
@@ -85,7 +92,7 @@ func (x *exchange) close() {
 	c.mu.Lock()
 	left := append(x.said, c.mid...)
 	c.mid, c.live = nil, nil
-	if !x.kept && c.history.version == x.history.version {
+	if !x.kept && c.history.version == x.draft.version {
 		c.history.clip() // requests may still refer to what stood behind it
 	}
 	if len(x.next) > 0 {
@@ -138,9 +145,9 @@ func (x *exchange) begin(m Message) error {
 			x.addText(more.Text, more.Images...)
 		}
 	}
-	if x.history.lost {
+	if x.draft.lost {
 		x.c.cfg.OnLost(true)
-		x.history.lost = false
+		x.draft.lost = false
 	}
 	if err != nil {
 		return err
@@ -154,24 +161,24 @@ func (x *exchange) recordBegin(text string, images []llm.Image, byPerson int) er
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	x.takeHistory()
-	if x.history.broken {
-		text, x.history.broken = brokenNote+"\n\n"+text, false
+	if x.draft.broken {
+		text, x.draft.broken = brokenNote+"\n\n"+text, false
 	}
 	m := llm.Message{Role: llm.User, Text: text, Images: images}
-	x.history.add(m)
-	x.words = append(x.words, text)
-	return x.c.add(func() session.Entry { return session.Entry{Kind: session.Task, Message: new(m), Count: byPerson} })
+	x.draft.add(m)
+	x.draft.words = append(x.draft.words, text)
+	return x.c.record.add(func() session.Entry { return session.Entry{Kind: session.Task, Message: new(m), Count: byPerson} })
 }
 
 // instruct computes the system prompt. The error comes from Config.System.
 func (x *exchange) instruct() (err error) {
-	x.parts = []Part{{"instructions", x.history.session.Instructions}}
+	x.prompt.parts = []Part{{"instructions", x.draft.session.Instructions}}
 	if system := x.c.cfg.System; system != nil {
-		x.parts, err = system(x.ctx)
+		x.prompt.parts, err = system(x.ctx)
 	}
-	x.system = ""
-	for _, p := range x.parts {
-		x.system += p.Text
+	x.prompt.text = ""
+	for _, p := range x.prompt.parts {
+		x.prompt.text += p.Text
 	}
 	return err
 }
@@ -198,7 +205,7 @@ func (x *exchange) turns() error {
 		if len(answer.Message.Calls) == 0 {
 			return x.done(answer)
 		}
-		x.history.add(llm.Message{Role: llm.Tool, Results: x.runCalls(answer.Message.Calls)})
+		x.draft.add(llm.Message{Role: llm.Tool, Results: x.runCalls(answer.Message.Calls)})
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
 		}
@@ -210,8 +217,8 @@ func (x *exchange) turns() error {
 // nearly fills the context, and again, once, if the model refuses the request as too long. An answer that
 // breaks off is resumed.
 func (x *exchange) ask() (llm.Response, error) {
-	x.tools = x.history.session.Tools.Specs()
-	x.prompt = promptTokens(x.system, x.tools)
+	x.prompt.tools = x.draft.session.Tools.Specs()
+	x.prompt.measure()
 	x.c.updateWindow()
 	if err := x.fit(); err != nil {
 		return llm.Response{}, err
@@ -233,16 +240,16 @@ func (x *exchange) ask() (llm.Response, error) {
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
 	x.addAnswer(answer, "")
-	x.history.count(answer.Usage, x.prompt)
-	x.report(event.TypeTurn, "", event.Turn{Usage: new(answer.Usage), Context: x.history.size(x.prompt), Window: x.c.Window()})
+	x.draft.count(answer.Usage, x.prompt.size)
+	x.report(event.TypeTurn, "", event.Turn{Usage: new(answer.Usage), Context: x.draft.size(x.prompt.size), Window: x.c.Window()})
 	return answer, nil
 }
 
 // addAnswer adds an answer to the history and records it. status is Interrupted if the answer is not
 // whole. The next Commit returns an error, too, without which nothing follows from the answer.
 func (x *exchange) addAnswer(answer llm.Response, status session.State) {
-	x.history.add(answer.Message)
-	_ = x.c.add(func() session.Entry {
+	x.draft.add(answer.Message)
+	_ = x.c.record.add(func() session.Entry {
 		return session.Entry{Kind: session.Answer, Message: new(answer.Message), Usage: new(answer.Usage), Status: status}
 	})
 }
@@ -261,7 +268,7 @@ const (
 // gets its own text so far and resumeNote. It returns the joined answer, or the last error.
 func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
-		name := x.history.session.Model.Name()
+		name := x.draft.session.Model.Name()
 		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: err}))
 		var more []llm.Message
 		text := answer.Message.Text
@@ -290,7 +297,7 @@ const (
 // The answers before are recorded by what they cost.
 func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; err == nil && x.ctx.Err() == nil; i++ {
-		note, name := missing(answer), x.history.session.Model.Name()
+		note, name := missing(answer), x.draft.session.Model.Name()
 		doc, wrong := document(x.c.cfg.Form, answer)
 		if note == "" && wrong == nil {
 			answer.Message.Text = doc
@@ -340,19 +347,19 @@ func missing(answer llm.Response) string {
 func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
-	r := llm.Request{System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking}
-	if err := commitRequest(x, x.history.size(x.prompt)); err != nil {
+	r := llm.Request{System: x.prompt.text, Messages: append(slices.Clip(x.draft.shown()), more...), Tools: x.prompt.tools, Thinking: cfg.Thinking}
+	if err := x.c.record.request(x.draft.session.Model, x.draft.size(x.prompt.size)); err != nil {
 		return llm.Response{}, err
 	}
 	x.c.mu.Lock()
-	x.c.parts, x.c.last = x.parts, r
+	x.c.parts, x.c.last = x.prompt.parts, r
 	x.c.mu.Unlock()
-	answer, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), x.received)
+	answer, err := llm.Collect(x.draft.session.Model.Stream(x.ctx, r), x.received)
 	if err != nil {
 		addReport(x, answer.Usage, x.begun, err)
 	}
 	for i, c := range answer.Message.Calls {
-		answer.Message.Calls[i] = x.history.session.Tools.Repair(c)
+		answer.Message.Calls[i] = x.draft.session.Tools.Repair(c)
 	}
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
@@ -361,21 +368,13 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	return answer, err
 }
 
-// commitRequest records that the model is about to be asked; size is an estimate in tokens.
-func commitRequest(x *exchange, size int) error {
-	if x.c.cfg.Journal == nil {
-		return nil
-	}
-	return x.c.commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: size, Model: x.history.session.Model.Name()}})
-}
-
 // addReport records what the model reported for a request without an Answer. One that was refused before the answer
 // began costs nothing. Without a record it counts with its estimated size, since the provider may charge a request
 // that was broken off.
 func addReport(x *exchange, used llm.Usage, begun bool, err error) {
 	refused := err != nil && !begun && x.ctx.Err() == nil
 	if refused || used != (llm.Usage{}) {
-		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} }) // the Commit before the next request reports the error
+		_ = x.c.record.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} }) // the Commit before the next request reports the error
 	}
 }
 
@@ -410,7 +409,7 @@ func (x *exchange) runCalls(calls []llm.ToolCall) []llm.ToolResult {
 		// Progress of calls to other agents is for this agent, not for its caller.
 		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx))
 	}
-	return x.history.session.Tools.Run(x.quiet, calls)
+	return x.draft.session.Tools.Run(x.quiet, calls)
 }
 
 // done checks why the last answer ended. An answer cut at the length limit gets lengthNote, or is ErrCut if
@@ -439,30 +438,30 @@ func (x *exchange) done(answer llm.Response) error {
 // reason; nil = it is Done. The error comes from the record.
 func (x *exchange) keep(status session.State, why error) error {
 	c := x.c
-	if err := x.recordEnd(status, len(x.history.messages), why); err != nil {
+	if err := x.c.record.end(status, len(x.draft.messages), why); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.history.version == x.history.version {
-		x.history.broken = status != session.Done
-		c.history, x.kept = x.history, true
+	if c.history.version == x.draft.version {
+		x.draft.broken = status != session.Done
+		c.history, x.kept = x.draft.history, true
 	}
 	return nil
 }
 
 // keepWhole keeps the messages of an interrupted exchange, if the model has answered at all.
 func (x *exchange) keepWhole(status session.State, why error) {
-	keep := x.history.lastWhole(x.began)
-	if keep == x.began {
+	keep := x.draft.lastWhole()
+	if keep == x.draft.began {
 		x.forget(why)
 		return
 	}
-	for _, m := range x.history.messages[keep:] {
-		x.history.grow(-tokens(m))
+	for _, m := range x.draft.messages[keep:] {
+		x.draft.grow(-tokens(m))
 	}
-	x.history.messages = x.history.messages[:keep:keep] // requests may refer to the array behind it
-	_ = x.keep(status, why)                             // the exchange has an error already
+	x.draft.messages = x.draft.messages[:keep:keep] // requests may refer to the array behind it
+	_ = x.keep(status, why)                         // the exchange has an error already
 }
 
 // forget drops the messages of the exchange: the conversation's history stays as it was.
@@ -471,17 +470,8 @@ func (x *exchange) forget(why error) {
 	if x.ctx.Err() != nil {
 		status = session.Interrupted
 	}
-	_ = x.recordEnd(status, x.began, why) // the exchange has an error already
+	_ = x.c.record.end(status, x.draft.began, why) // the exchange has an error already
 	x.c.cfg.OnLost(false)
-}
-
-// recordEnd records the end of the exchange, after which messages of the history stay.
-func (x *exchange) recordEnd(status session.State, messages int, why error) error {
-	e := session.Entry{Kind: session.End, Status: status, Count: messages}
-	if why != nil {
-		e.Text = why.Error()
-	}
-	return x.c.commit(e)
 }
 
 // report reports an event of the present turn to Config.Watch.
@@ -494,13 +484,4 @@ func (x *exchange) report(kind, text string, part event.Turn) {
 func retried(turn int32, r llm.Retry) event.Event {
 	return event.Event{Type: event.TypeRetry, Why: r.Err.Error(),
 		Part: event.Retry{Turn: int(turn), Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds()}}
-}
-
-// promptTokens estimates the size of system prompt and tools, in tokens.
-func promptTokens(system string, tools []llm.ToolSpec) int {
-	bytes := len(system)
-	for _, t := range tools {
-		bytes += len(t.Name) + len(t.Description) + len(t.Schema) + perMessage
-	}
-	return bytes / bytesPerToken
 }

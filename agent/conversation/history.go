@@ -61,31 +61,44 @@ func (h *history) grow(by int) {
 	h.since += by
 }
 
-// say adds a user's text and images. If the last message is the user's, too, it appends to that one and returns true,
-// because providers refuse two user messages in a row.
-func (h *history) say(text string, images ...llm.Image) bool {
-	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.User {
-		m := &h.messages[n-1]
-		before := tokens(*m)
-		m.Text, m.Images = m.Text+"\n\n"+text, append(slices.Clip(m.Images), images...)
-		h.pictures = h.pictures || shows(*m)
-		h.grow(tokens(*m) - before)
-		return true
-	}
-	h.add(llm.Message{Role: llm.User, Text: text, Images: images})
-	return false
+// draft is a history to which an exchange appends its own messages. It is a copy of the conversation's.
+type draft struct {
+	history
+	// began is the index from which on the messages are the exchange's own.
+	began int
+	// words are the texts of the user in this exchange, which compaction keeps word for word.
+	words []string
+	// fitted is the size after the last compaction, in tokens; 0 if there was none.
+	fitted int
 }
 
-// lastWhole returns how many messages stay of a history whose last exchange, from index began on, has no
+// say adds a user's text and images. If the last message is the user's, too, it appends to that one,
+// because providers refuse two user messages in a row.
+func (d *draft) say(text string, images ...llm.Image) {
+	n := len(d.messages)
+	if n == 0 || d.messages[n-1].Role != llm.User {
+		d.words = append(d.words, text)
+		d.add(llm.Message{Role: llm.User, Text: text, Images: images})
+		return
+	}
+	d.words[len(d.words)-1] += "\n\n" + text
+	m := &d.messages[n-1]
+	before := tokens(*m)
+	m.Text, m.Images = m.Text+"\n\n"+text, append(slices.Clip(m.Images), images...)
+	d.pictures = d.pictures || shows(*m)
+	d.grow(tokens(*m) - before)
+}
+
+// lastWhole returns how many messages stay if the exchange has no
 // end: without a text at the end that the model did not answer, because providers refuse two user messages
 // in a row; without the whole exchange if the model has answered nothing.
-func (h *history) lastWhole(began int) int {
-	n := len(h.messages)
-	if n > 0 && h.messages[n-1].Role == llm.User {
+func (d *draft) lastWhole() int {
+	n := len(d.messages)
+	if n > 0 && d.messages[n-1].Role == llm.User {
 		n--
 	}
-	if n <= began+1 {
-		return began
+	if n <= d.began+1 {
+		return d.began
 	}
 	return n
 }
@@ -218,7 +231,7 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	h.put(copied(s.Messages))
 	c.mu.Lock() // also for the record; see recordBegin
 	defer c.mu.Unlock()
-	if err := c.commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
+	if err := c.record.commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
 		return err
 	}
 	h.version = c.history.version + 1

@@ -21,29 +21,47 @@ type Journal interface {
 	Commit(entries ...session.Entry) error
 }
 
-// add records an entry, if the conversation is kept. The entry is a function's result, because making it for nothing takes as long
+// recorder writes to a Journal, if the conversation has one.
+type recorder struct{ journal Journal }
+
+// add records an entry. The entry is a function's result, because making it for nothing takes as long
 // as the rest of a short exchange.
-func (c *Conversation) add(entry func() session.Entry) error {
-	if c.cfg.Journal == nil {
+func (r recorder) add(entry func() session.Entry) error {
+	if r.journal == nil {
 		return nil
 	}
-	return c.cfg.Journal.Add(entry())
+	return r.journal.Add(entry())
 }
 
 // commit records entries like add, and waits until they are durable.
-func (c *Conversation) commit(entries ...session.Entry) error {
-	if c.cfg.Journal == nil {
+func (r recorder) commit(entries ...session.Entry) error {
+	if r.journal == nil {
 		return nil
 	}
-	return c.cfg.Journal.Commit(entries...)
+	return r.journal.Commit(entries...)
+}
+
+// request records that the model is about to be asked; size is an estimate in tokens.
+func (r recorder) request(m llm.Model, size int) error {
+	if r.journal == nil {
+		return nil
+	}
+	return r.commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: size, Model: m.Name()}})
+}
+
+// end records the end of an exchange, after which messages of the history stay. why is nil if it is Done.
+func (r recorder) end(status session.State, messages int, why error) error {
+	e := session.Entry{Kind: session.End, Status: status, Count: messages}
+	if why != nil {
+		e.Text = why.Error()
+	}
+	return r.commit(e)
 }
 
 // openExchange is an exchange of the past that has no end: the program ended while it ran.
 type openExchange struct {
-	history history
-	began   int
-	words   []string
-	turn    int // how many answers the model gave
+	draft draft
+	turn  int // how many answers the model gave
 	// calls are the calls of the last answer if not all of them have results; started and results
 	// say what is known about them, by id.
 	calls   []llm.ToolCall
@@ -63,22 +81,22 @@ func replay(h history, past []session.Entry) (history, *openExchange) {
 		case session.Task:
 			// An exchange without an end before this one could not be recorded any more. Its
 			// messages are dropped, as they were in memory.
-			x = &openExchange{history: h, began: len(h.messages), words: []string{e.Message.Text}}
-			x.history.clip()
-			x.history.broken = false
-			x.history.add(*e.Message)
+			x = &openExchange{draft: draft{history: h, began: len(h.messages), words: []string{e.Message.Text}}}
+			x.draft.clip()
+			x.draft.broken = false
+			x.draft.add(*e.Message)
 		case session.Compaction:
 			switch {
 			case e.Began < 0: // Replace: an exchange that ran is not kept, and its entries are ignored
 				h, x = history{session: h.session}, nil
 				h.put(slices.Clone(e.Messages))
 			case x != nil:
-				x.history.put(slices.Clone(e.Messages)) // addText changes the last one, which the entry has, too
-				x.began = e.Began
+				x.draft.put(slices.Clone(e.Messages)) // addText changes the last one, which the entry has, too
+				x.draft.began = e.Began
 			}
 		case session.End:
-			if x != nil && e.Count > x.began { // else nothing of it is kept
-				h = x.history
+			if x != nil && e.Count > x.draft.began { // else nothing of it is kept
+				h = x.draft.history
 				h.put(slices.Clip(h.messages[:min(e.Count, len(h.messages))]))
 				h.broken = e.Status != session.Done
 			}
@@ -115,13 +133,13 @@ func (c *Conversation) load(past []session.Entry) error {
 // withResults returns the messages as if the last calls had results.
 func (x *openExchange) withResults() []llm.Message {
 	if len(x.calls) == 0 {
-		return x.history.messages
+		return x.draft.messages
 	}
 	m := llm.Message{Role: llm.Tool}
 	for _, c := range x.calls {
 		m.Results = append(m.Results, llm.ToolResult{CallID: c.ID})
 	}
-	return append(slices.Clip(x.history.messages), m)
+	return append(slices.Clip(x.draft.messages), m)
 }
 
 // addResult records the result of one of the last calls, and adds the results to the history when
@@ -139,7 +157,7 @@ func (x *openExchange) addResult(r llm.ToolResult) {
 		}
 		results = append(results, r)
 	}
-	x.history.add(llm.Message{Role: llm.Tool, Results: results})
+	x.draft.add(llm.Message{Role: llm.Tool, Results: results})
 	x.calls = nil
 }
 
@@ -151,14 +169,10 @@ func (x *openExchange) apply(e session.Entry) {
 		if e.Message != nil {
 			images = e.Message.Images
 		}
-		if x.history.say(e.Text, images...) {
-			x.words[len(x.words)-1] += "\n\n" + e.Text
-		} else {
-			x.words = append(x.words, e.Text)
-		}
+		x.draft.say(e.Text, images...)
 	case session.Answer:
 		x.turn++
-		x.history.add(*e.Message)
+		x.draft.add(*e.Message)
 		x.calls, x.started, x.results = e.Message.Calls, map[string]bool{}, map[string]llm.ToolResult{}
 		x.answered = len(x.calls) == 0 && e.Status == ""
 	case session.Call:
@@ -210,11 +224,11 @@ func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 	x.c.mu.Lock()
 	x.takeHistory()
 	x.c.mu.Unlock()
-	s, version := x.history.session, x.history.version
-	x.history, x.began, x.words, x.resumed = o.history, o.began, o.words, true
-	x.history.session, x.history.version = s, version
+	s, version := x.draft.session, x.draft.version
+	x.draft, x.resumed = o.draft, true
+	x.draft.session, x.draft.version = s, version
 	x.turn.Store(int32(o.turn))
-	if err := x.c.commit(session.Entry{Kind: session.Resume}); err != nil {
+	if err := x.c.record.commit(session.Entry{Kind: session.Resume}); err != nil {
 		x.c.mu.Lock()
 		defer x.c.mu.Unlock()
 		x.c.unfinished = o // nothing was done of it
@@ -224,7 +238,7 @@ func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 		return err
 	}
 	if o.answered {
-		x.reply.Text = x.history.messages[len(x.history.messages)-1].Text
+		x.reply.Text = x.draft.messages[len(x.draft.messages)-1].Text
 		return nil
 	}
 	if len(o.calls) > 0 {
@@ -247,9 +261,9 @@ func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 func (o *openExchange) callAgain(x *exchange) {
 	var missing []llm.ToolCall
 	for _, c := range o.missing() {
-		if o.started[c.ID] && !x.history.session.Tools.IsReadOnly(c) {
+		if o.started[c.ID] && !x.draft.session.Tools.IsReadOnly(c) {
 			r := unknownResult(c)
-			_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Result, Result: &r} }) // the next Commit reports the error
+			_ = x.c.record.add(func() session.Entry { return session.Entry{Kind: session.Result, Result: &r} }) // the next Commit reports the error
 			o.addResult(r)
 		} else {
 			missing = append(missing, c)
@@ -260,7 +274,7 @@ func (o *openExchange) callAgain(x *exchange) {
 			o.addResult(r)
 		}
 	}
-	x.history = o.history
+	x.draft = o.draft
 }
 
 // missing returns the calls of the last answer that have no result.
@@ -288,7 +302,7 @@ func (c *Conversation) abandon() error {
 		return nil
 	}
 	o := *past
-	o.history.clip()
+	o.draft.clip()
 	o.results = maps.Clone(o.results)
 	entries := []session.Entry{{Kind: session.Resume}}
 	for _, call := range o.missing() {
@@ -299,21 +313,21 @@ func (c *Conversation) abandon() error {
 		o.addResult(r)
 		entries = append(entries, session.Entry{Kind: session.Result, Result: &r})
 	}
-	status, keep := session.Interrupted, o.history.lastWhole(o.began)
+	status, keep := session.Interrupted, o.draft.lastWhole()
 	if o.answered {
 		status = session.Done
 	}
-	err := c.commit(append(entries, session.Entry{Kind: session.End, Status: status, Count: keep, Text: "the program ended"})...)
+	err := c.record.commit(append(entries, session.Entry{Kind: session.End, Status: status, Count: keep, Text: "the program ended"})...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
 		c.unfinished = past
-	case keep > o.began:
+	case keep > o.draft.began:
 		version := c.history.version
-		c.history = o.history
+		c.history = o.draft.history
 		c.history.version, c.history.broken = version, !o.answered
-		c.history.put(slices.Clip(o.history.messages[:keep]))
+		c.history.put(slices.Clip(o.draft.messages[:keep]))
 	}
 	return err
 }

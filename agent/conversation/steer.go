@@ -157,12 +157,8 @@ func (x *exchange) addText(text string, images ...llm.Image) {
 	if len(images) > 0 {
 		e.Message = &llm.Message{Role: llm.User, Images: images}
 	}
-	_ = x.c.add(func() session.Entry { return e }) // the Commit before the next request reports the error
-	if x.history.say(text, images...) {
-		x.words[len(x.words)-1] += "\n\n" + text
-	} else {
-		x.words = append(x.words, text)
-	}
+	_ = x.c.record.add(func() session.Entry { return e }) // the Commit before the next request reports the error
+	x.draft.say(text, images...)
 }
 
 // joined returns the texts as one, with blank lines between them, each with what its Taken returned.

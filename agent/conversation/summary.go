@@ -30,11 +30,11 @@ func (x *exchange) summary(messages []llm.Message, done *compaction) (string, er
 	written := written(messages, maxSummaryInput, maxArgsShown)
 	for room := c.Window() / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
-		if err := commitRequest(x, sum(r.Messages)); err != nil {
+		if err := c.record.request(x.draft.session.Model, sum(r.Messages)); err != nil {
 			return "", err
 		}
 		begun := false
-		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
+		got, err := llm.Collect(x.draft.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
 			if begun = begun || chunk.Retry == nil; chunk.Retry != nil {
 				x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), *chunk.Retry))
 			}
