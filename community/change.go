@@ -55,11 +55,11 @@ type Subscription struct {
 // Subscribe returns a subscription that begins with a Snapshot of all members, of this node and others, and
 // continues with every change in order. A subscriber costs no goroutine and cannot delay the community: 256
 // changes wait for it, then it gets a Gap.
-func (r *roster) Subscribe() *Subscription { return r.subscribe(false) }
+func (c *Community) Subscribe() *Subscription { return c.roster.subscribe(false) }
 
 // SubscribeLocal is Subscribe for what other nodes may know: the members of this node, and the node itself with
 // its capabilities. After a change of the capabilities a new Snapshot comes.
-func (r *roster) SubscribeLocal() *Subscription { return r.subscribe(true) }
+func (c *Community) SubscribeLocal() *Subscription { return c.roster.subscribe(true) }
 
 func (r *roster) subscribe(own bool) *Subscription {
 	s := &Subscription{roster: r, own: own, ready: make(chan struct{}, 1)}

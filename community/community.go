@@ -123,30 +123,23 @@ func newID() string {
 
 // Community is one node's view of all members. Make it with New. Agents can be spawned and sent
 // signals before Run, and until Run ends.
-//
-// Each embedded part has the methods of one subject.
 type Community struct {
-	*roster           // all members and capabilities: Members, WhoCanReceive, Capabilities, Subscribe
-	*localNode        // agents and capabilities of this node: Spawn, Terminate, Offer, Withdraw
-	*remoteNodes      // members of other nodes, for the Network: Attach
-	*outbound         // Send, Tell, Invoke
-	*inbound          // calls of other nodes, for the Network: Serve, ServeTell
-	*deliveryFailures // counts signals that were not handled: Undelivered
-
-	cfg     *Config
-	started atomic.Bool
+	cfg         *Config
+	roster      *roster           // all members and capabilities, and their subscribers
+	local       *localNode        // runs the agents of this node
+	remote      *remoteNodes      // keeps the members of other nodes
+	outbound    *outbound         // sends calls to other nodes
+	inbound     *inbound          // serves the calls of other nodes
+	undelivered *deliveryFailures // counts signals that were not handled
+	started     atomic.Bool
 }
 
 // New returns a community with no members.
 func New(cfg Config) *Community {
 	full := cfg.withDefaults()
-	c := &Community{cfg: &full, roster: newRoster(&full)}
-	c.deliveryFailures = newDeliveryFailures(c.cfg, c.roster)
-	c.localNode = newLocalNode(c.cfg, c.roster)
-	c.remoteNodes = newRemoteNodes(c.cfg, c.roster)
-	c.outbound = &outbound{c.cfg, c.roster, c.deliveryFailures}
-	c.inbound = newInbound(c.cfg, c.roster)
-	return c
+	r := newRoster(&full)
+	return &Community{cfg: &full, roster: r, local: newLocalNode(&full, r), remote: newRemoteNodes(&full, r),
+		outbound: &outbound{&full, r}, inbound: newInbound(&full, r), undelivered: newDeliveryFailures(&full, r)}
 }
 
 // Node returns this node's id.
@@ -176,20 +169,20 @@ func (c *Community) Run(ctx context.Context) error {
 		})
 	}
 	var agents error
-	g.Go(func() error { return c.forgetLost(gctx) })
+	g.Go(func() error { return c.remote.forgetLost(gctx) })
 	g.Go(func() error {
 		<-gctx.Done()
-		agents = c.terminateAll()
+		agents = c.local.terminateAll()
 		return nil
 	})
 	err := g.Wait()
-	c.posted.End(ErrStopped)
-	c.removeAll("this node left the network")
-	c.endSubscriptions()
+	c.local.posted.End(ErrStopped)
+	c.remote.removeAll("this node left the network")
+	c.roster.endSubscriptions()
 	if c.cfg.System == nil {
 		late, cancel := context.WithTimeout(context.Background(), c.cfg.Drain)
 		defer cancel()
-		agents = errors.Join(agents, c.system.Shutdown(late))
+		agents = errors.Join(agents, c.local.system.Shutdown(late))
 	}
 	return errors.Join(err, agents)
 }

@@ -35,7 +35,7 @@ func newDeliveryFailures(cfg *Config, r *roster) *deliveryFailures {
 
 // ReportUndelivered counts and reports signals that were not handled, for the Network. A peer can report only
 // signals for its own members; other signals are counted without their member.
-func (l *deliveryFailures) ReportUndelivered(u DeliveryFailure) {
+func (c *Community) ReportUndelivered(u DeliveryFailure) {
 	if u.Count == 0 {
 		return
 	}
@@ -43,15 +43,15 @@ func (l *deliveryFailures) ReportUndelivered(u DeliveryFailure) {
 		u.Err = ErrUnavailable
 	}
 	u.Perception = strings.TrimPrefix(u.Perception, PerceptionPrefix)
-	if !l.canBelongTo(u.Node, u.Member) || checkName("perception", u.Perception) != nil {
+	if !c.undelivered.canBelongTo(u.Node, u.Member) || checkName("perception", u.Perception) != nil {
 		u.Member, u.Perception = "", ""
 	}
-	l.count.Add(u.Count)
-	if l.logged.Allow() {
-		l.cfg.Logger.Warn("signals not delivered", "node", u.Node, "member", u.Member, "perception", u.Perception, "count", u.Count, "err", u.Err)
+	c.undelivered.count.Add(u.Count)
+	if c.undelivered.logged.Allow() {
+		c.cfg.Logger.Warn("signals not delivered", "node", u.Node, "member", u.Member, "perception", u.Perception, "count", u.Count, "err", u.Err)
 	}
-	if l.cfg.OnUndelivered != nil {
-		l.cfg.OnUndelivered(u)
+	if c.cfg.OnUndelivered != nil {
+		c.cfg.OnUndelivered(u)
 	}
 }
 
@@ -71,4 +71,4 @@ func (l *deliveryFailures) canBelongTo(node NodeID, id MemberID) bool {
 }
 
 // Undelivered returns how many signals of Tell were not handled, or perhaps not.
-func (l *deliveryFailures) Undelivered() uint64 { return l.count.Load() }
+func (c *Community) Undelivered() uint64 { return c.undelivered.count.Load() }

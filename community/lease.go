@@ -57,7 +57,7 @@ func newRemoteNodes(cfg *Config, r *roster) *remoteNodes {
 
 // Refused returns how many announced members and capabilities were refused, because they belong to another node or
 // are beyond the limits.
-func (ns *remoteNodes) Refused() uint64 { return ns.refused.Load() }
+func (c *Community) Refused() uint64 { return c.remote.refused.Load() }
 
 // Lease is one connection's right to announce the members of a peer. It begins with Attach, and is retired by
 // Lost, Goodbye, a newer Attach of the same node, or the end of Run. Announcements through a retired lease are
@@ -83,29 +83,29 @@ var errNewer = errors.New("the node has connected anew")
 // Attach begins the lease of a newly connected peer, and retires an earlier lease of that node: its members are
 // unavailable until a Snapshot of the new lease confirms them. It never returns nil. The lease is retired from the
 // start if the peer has this node's id, or there are too many nodes.
-func (ns *remoteNodes) Attach(p Peer) *Lease {
-	l := &Lease{nodes: ns, peer: p}
+func (c *Community) Attach(p Peer) *Lease {
+	l := &Lease{nodes: c.remote, peer: p}
 	l.peer.Name = printable(p.Name)
 	l.valid, l.retire = context.WithCancelCause(context.Background())
 	context.AfterFunc(l.valid, func() { l.calls.End(ErrUnavailable) })
-	ns.roster.mu.Lock()
-	defer ns.roster.mu.Unlock()
-	if err := ns.checkAttach(p); err != nil {
+	c.roster.mu.Lock()
+	defer c.roster.mu.Unlock()
+	if err := c.remote.checkAttach(p); err != nil {
 		l.retire(err)
-		ns.cfg.Logger.Error("peer refused", "node", printable(string(p.ID)), "name", l.peer.Name, "addr", p.Addr, "err", err)
+		c.cfg.Logger.Error("peer refused", "node", printable(string(p.ID)), "name", l.peer.Name, "addr", p.Addr, "err", err)
 		return l
 	}
-	n := ns.roster.nodes[p.ID]
+	n := c.roster.nodes[p.ID]
 	if n == nil {
 		n = &remoteNode{capabilities: map[string]*remoteCapability{}, members: map[MemberID]struct{}{}, leftOut: map[MemberID]struct{}{}}
-		ns.roster.nodes[p.ID] = n
+		c.roster.nodes[p.ID] = n
 	}
 	if n.lease != nil {
-		ns.suspend(n, errNewer)
+		c.remote.suspend(n, errNewer)
 	}
 	n.lease = l
-	ns.setForget(n, time.Now().Add(ns.cfg.Forget))
-	ns.cfg.Logger.Info("peer attached", "node", p.ID, "name", l.peer.Name, "addr", p.Addr)
+	c.remote.setForget(n, time.Now().Add(c.cfg.Forget))
+	c.cfg.Logger.Info("peer attached", "node", p.ID, "name", l.peer.Name, "addr", p.Addr)
 	return l
 }
 
@@ -197,8 +197,7 @@ func (l *Lease) Lost(err error) {
 // Goodbye retires the lease because the peer stops on purpose. Its members are removed at once.
 func (l *Lease) Goodbye(why string) {
 	l.with(func(*remoteNode) {
-		why = printable(why)
-		why = cmp.Or(why, "its node said goodbye")
+		why = cmp.Or(printable(why), "its node said goodbye")
 		l.nodes.cfg.Logger.Info("peer left", "node", l.peer.ID, "name", l.peer.Name, "reason", why)
 		l.nodes.removeNode(l.peer.ID, why)
 	})

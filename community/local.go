@@ -85,8 +85,8 @@ type signalRequest struct {
 //
 // ErrBusy: there are Config.MaxAgents agents. ErrStopped: the community is ending. Spawn checks ctx before it
 // calls factory, and does not keep it.
-func (n *localNode) Spawn(ctx context.Context, name string, factory func(self Member) (Agent, error), opts ...SpawnOption) (Member, error) {
-	m, err := n.spawn(ctx, name, factory, opts)
+func (c *Community) Spawn(ctx context.Context, name string, factory func(self Member) (Agent, error), opts ...SpawnOption) (Member, error) {
+	m, err := c.local.spawn(ctx, name, factory, opts)
 	if err != nil {
 		return Member{}, &Error{Op: "spawn", Member: printable(name), Err: err}
 	}
@@ -273,18 +273,18 @@ func (a *localAgent) stopped(why error) {
 //
 // A second Terminate waits for the first. ErrNotFound: no member has that id. ErrRemoteMember: the member lives on
 // another node.
-func (n *localNode) Terminate(ctx context.Context, id MemberID) error {
-	n.roster.mu.RLock()
-	a, local := n.roster.agents[id]
-	m, remote := n.roster.remote[id]
-	n.roster.mu.RUnlock()
+func (c *Community) Terminate(ctx context.Context, id MemberID) error {
+	c.roster.mu.RLock()
+	a, local := c.roster.agents[id]
+	m, remote := c.roster.remote[id]
+	c.roster.mu.RUnlock()
 	switch {
 	case remote:
 		return &Error{Op: "terminate", Member: m.Name, Err: ErrRemoteMember}
 	case !local:
 		return &Error{Op: "terminate", Member: printable(string(id)), Err: ErrNotFound}
 	}
-	if err := n.stop(ctx, a); err != nil {
+	if err := c.local.stop(ctx, a); err != nil {
 		return &Error{Op: "terminate", Member: a.self.Name, Err: err}
 	}
 	return nil

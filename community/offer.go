@@ -55,7 +55,7 @@ func WithConcurrency(n int) OfferOption {
 // empty data counts as null. Output that does not fit is ErrAgentFailed; one
 // that is too large to be checked in bounded time counts as one that fits. A schema that cannot be used
 // is an error of Offer.
-func (n *localNode) Offer(capability Capability, provide Provider, opts ...OfferOption) error {
+func (c *Community) Offer(capability Capability, provide Provider, opts ...OfferOption) error {
 	fail := func(err error) error { return &Error{Op: "offer", Member: printable(capability.Name), Err: err} }
 	if provide == nil {
 		return fail(errors.New("no provider: it answers the calls"))
@@ -69,7 +69,7 @@ func (n *localNode) Offer(capability Capability, provide Provider, opts ...Offer
 		opt(o)
 	}
 	if o.Places = cap(o.room); o.room == nil {
-		o.Places = n.cfg.MaxNodeCalls
+		o.Places = c.cfg.MaxNodeCalls
 	}
 	var err error
 	if o.input, err = compile(capability.Input); err != nil {
@@ -78,16 +78,16 @@ func (n *localNode) Offer(capability Capability, provide Provider, opts ...Offer
 	if o.output, err = compile(capability.Output); err != nil {
 		return fail(fmt.Errorf("output: %w", err))
 	}
-	n.roster.mu.Lock()
-	defer n.roster.mu.Unlock()
-	if _, ok := n.roster.offers[capability.Name]; ok {
+	c.roster.mu.Lock()
+	defer c.roster.mu.Unlock()
+	if _, ok := c.roster.offers[capability.Name]; ok {
 		return fail(errors.New("it is offered already: withdraw it first"))
 	}
-	if len(n.roster.offers) >= maxCapabilities {
+	if len(c.roster.offers) >= maxCapabilities {
 		return fail(fmt.Errorf("%w: this node can offer %d capabilities", ErrBusy, maxCapabilities))
 	}
-	n.roster.offers[capability.Name] = o
-	n.roster.publishOffers()
+	c.roster.offers[capability.Name] = o
+	c.roster.publishOffers()
 	return nil
 }
 
@@ -120,14 +120,14 @@ func schemaFor[T any]() (json.RawMessage, error) {
 }
 
 // Withdraw ends an Offer. Calls under way go on. ErrNotFound: there is no such offer.
-func (n *localNode) Withdraw(name string) error {
-	n.roster.mu.Lock()
-	defer n.roster.mu.Unlock()
-	if _, ok := n.roster.offers[name]; !ok {
+func (c *Community) Withdraw(name string) error {
+	c.roster.mu.Lock()
+	defer c.roster.mu.Unlock()
+	if _, ok := c.roster.offers[name]; !ok {
 		return &Error{Op: "withdraw", Member: printable(name), Err: ErrNotFound}
 	}
-	delete(n.roster.offers, name)
-	n.roster.publishOffers()
+	delete(c.roster.offers, name)
+	c.roster.publishOffers()
 	return nil
 }
 

@@ -14,9 +14,15 @@ import (
 //	const Work community.Perception[Task, Report] = "work"
 type Perception[In, Out any] string
 
+// Sender sends signals to members. A *Community is one.
+type Sender interface {
+	Send(ctx context.Context, id MemberID, s Signal) (Reply, error)
+	Tell(ctx context.Context, id MemberID, s Signal) error
+}
+
 // Send sends in to a member that accepts the perception, of this node or another, and returns its reply. The
 // errors come from Community.Send, and ErrAgentFailed for a reply that is not an Out.
-func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID, in In) (out Out, err error) {
+func (p Perception[In, Out]) Send(ctx context.Context, c Sender, to MemberID, in In) (out Out, err error) {
 	s, err := p.signal(in)
 	if err != nil {
 		return out, err
@@ -32,7 +38,7 @@ func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID
 }
 
 // Tell sends in to a member and does not wait, as Community.Tell.
-func (p Perception[In, Out]) Tell(ctx context.Context, c *Community, to MemberID, in In) error {
+func (p Perception[In, Out]) Tell(ctx context.Context, c Sender, to MemberID, in In) error {
 	s, err := p.signal(in)
 	if err != nil {
 		return err

@@ -170,13 +170,13 @@ func (c *inboundCall) refuse(why Reason, err error) error {
 
 // Refusals returns how many calls of a node this node refused; for its own id, the calls of all nodes. The counts of a
 // node can be dropped when it has not called for long and very many others do.
-func (t *traffic) Refusals(node NodeID) Refusals {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if node == t.cfg.Node {
-		return maps.Clone(t.total)
+func (c *Community) Refusals(node NodeID) Refusals {
+	c.inbound.mu.Lock()
+	defer c.inbound.mu.Unlock()
+	if node == c.cfg.Node {
+		return maps.Clone(c.inbound.total)
 	}
-	if v := t.from[node]; v != nil {
+	if v := c.inbound.from[node]; v != nil {
 		return maps.Clone(v.refused)
 	}
 	return Refusals{}

@@ -109,11 +109,11 @@ func (ns *remoteNodes) describeLeftOut(n *remoteNode) string {
 }
 
 // LeftOut returns what part of a connected node is over this node's limits, "" if nothing is.
-func (ns *remoteNodes) LeftOut(node NodeID) string {
-	ns.roster.mu.RLock()
-	defer ns.roster.mu.RUnlock()
-	if n := ns.roster.nodes[node]; n != nil {
-		return ns.describeLeftOut(n)
+func (c *Community) LeftOut(node NodeID) string {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
+	if n := c.roster.nodes[node]; n != nil {
+		return c.remote.describeLeftOut(n)
 	}
 	return ""
 }

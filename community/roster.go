@@ -35,39 +35,39 @@ func newRoster(cfg *Config) *roster {
 
 // Members returns all members, available or not, sorted by name: the agents of this node, the agents of other
 // nodes, and the other nodes. Callers must not change their slices and maps, which are shared.
-func (r *roster) Members() []Member { return r.lockedPick(func(Member) bool { return true }) }
+func (c *Community) Members() []Member { return c.roster.lockedPick(func(Member) bool { return true }) }
 
 // Member returns the member with that id, of this node or another.
-func (r *roster) Member(id MemberID) (Member, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if a, ok := r.agents[id]; ok {
+func (c *Community) Member(id MemberID) (Member, bool) {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
+	if a, ok := c.roster.agents[id]; ok {
 		return a.self, true
 	}
-	m, ok := r.remote[id]
+	m, ok := c.roster.remote[id]
 	return m, ok
 }
 
 // WhoCanReceive returns the available members that accept the perception, sorted by name.
-func (r *roster) WhoCanReceive(perception string) []Member {
-	return r.lockedPick(func(m Member) bool { return m.Available && slices.Contains(m.Accepts, perception) })
+func (c *Community) WhoCanReceive(perception string) []Member {
+	return c.roster.lockedPick(func(m Member) bool { return m.Available && slices.Contains(m.Accepts, perception) })
 }
 
 // WhoProvides returns the available members of other nodes that provide the capability, sorted by
 // name.
-func (r *roster) WhoProvides(capability string) []Member {
-	return r.lockedPick(func(m Member) bool { return m.Available && slices.Contains(m.Provides, capability) })
+func (c *Community) WhoProvides(capability string) []Member {
+	return c.roster.lockedPick(func(m Member) bool { return m.Available && slices.Contains(m.Provides, capability) })
 }
 
 // Capability returns a capability of a node, also of this one. The description of another node's capability is not
 // to be trusted.
-func (r *roster) Capability(node NodeID, name string) (Capability, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if o := r.offers[name]; node == r.cfg.Node && o != nil {
+func (c *Community) Capability(node NodeID, name string) (Capability, bool) {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
+	if o := c.roster.offers[name]; node == c.cfg.Node && o != nil {
 		return o.Capability, true
 	}
-	if n := r.nodes[node]; n != nil && n.capabilities[name] != nil {
+	if n := c.roster.nodes[node]; n != nil && n.capabilities[name] != nil {
 		return n.capabilities[name].Capability, true
 	}
 	return Capability{}, false
@@ -83,15 +83,15 @@ type NodeCapability struct {
 
 // Capabilities returns the capabilities of all nodes, also of this one, sorted by name and node. The descriptions
 // of other nodes are not to be trusted.
-func (r *roster) Capabilities() []NodeCapability {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+func (c *Community) Capabilities() []NodeCapability {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
 	var all []NodeCapability
-	for _, o := range r.offers {
-		all = append(all, NodeCapability{o.Capability, r.cfg.Node, r.cfg.Name, true})
+	for _, o := range c.roster.offers {
+		all = append(all, NodeCapability{o.Capability, c.cfg.Node, c.cfg.Name, true})
 	}
-	for id, n := range r.nodes {
-		node, known := r.remote[MemberID(id)]
+	for id, n := range c.roster.nodes {
+		node, known := c.roster.remote[MemberID(id)]
 		for name, s := range n.capabilities {
 			// Only what the node's member provides can be invoked.
 			if known && slices.Contains(node.Provides, name) {
@@ -106,10 +106,10 @@ func (r *roster) Capabilities() []NodeCapability {
 }
 
 // Peer returns another node as its certificate proves it. ok is false while it is not connected.
-func (r *roster) Peer(id NodeID) (Peer, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	n, ok := r.nodes[id]
+func (c *Community) Peer(id NodeID) (Peer, bool) {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
+	n, ok := c.roster.nodes[id]
 	if !ok || n.lease == nil {
 		return Peer{}, false
 	}
@@ -118,10 +118,10 @@ func (r *roster) Peer(id NodeID) (Peer, bool) {
 
 // Catalog returns what other nodes may see: this node's agents and capabilities, and the node itself as the member
 // that provides them.
-func (r *roster) Catalog() Catalog {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.catalog()
+func (c *Community) Catalog() Catalog {
+	c.roster.mu.RLock()
+	defer c.roster.mu.RUnlock()
+	return c.roster.catalog()
 }
 
 // catalog is Catalog for a caller that holds r.mu, at least for reading.

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// outbound sends signals to members, here and on other nodes, and calls to other nodes' capabilities.
+// outbound sends signals and calls to other nodes.
 type outbound struct {
 	cfg    *Config
 	roster *roster
-	losses *deliveryFailures
 }
 
 // Send gives a signal to a member, here or on another node, and waits for the reply. s.Data and the
@@ -25,20 +24,20 @@ type outbound struct {
 // error is ErrAgentFailed there, unless it wraps one of errors.go. Errors are *Error.
 //
 // A signal to another node has a deadline of Config.MaxCall at the latest, unless WithCallDuration allows more.
-func (o *outbound) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
+func (c *Community) Send(ctx context.Context, id MemberID, s Signal) (Reply, error) {
 	op := operation{"send", s.Perception, "to"}
-	if a := o.roster.localAgent(id); a != nil {
+	if a := c.roster.localAgent(id); a != nil {
 		reply, err := a.ask(ctx, s)
 		if err != nil {
 			return Reply{}, op.failed(a.self, err)
 		}
 		return reply, nil
 	}
-	m, l, err := o.receiver(id, s.Perception)
+	m, l, err := c.outbound.receiver(id, s.Perception)
 	if err != nil {
 		return Reply{}, op.failed(m, err)
 	}
-	return o.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
+	return c.outbound.carry(ctx, op, m, l, PerceptionPrefix+s.Perception, s, nil)
 }
 
 // Tell gives a signal to a member, here or on another node, and does not wait. nil says that it is in the
@@ -53,14 +52,14 @@ func (o *outbound) Send(ctx context.Context, id MemberID, s Signal) (Reply, erro
 //
 // A later failure is reported to Config.Undelivered and counted by Undelivered: that the other node
 // refused the signal, that the agent failed, and that the connection ended before it was known.
-func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
+func (c *Community) Tell(ctx context.Context, id MemberID, s Signal) error {
 	op := operation{"tell", s.Perception, "to"}
-	if a := o.roster.localAgent(id); a != nil {
+	if a := c.roster.localAgent(id); a != nil {
 		err := context.Cause(ctx)
 		if err == nil {
 			err = a.post(s, func(err error) {
 				if err != nil {
-					o.losses.ReportUndelivered(DeliveryFailure{Node: o.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
+					c.ReportUndelivered(DeliveryFailure{Node: c.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
 				}
 			})
 		}
@@ -69,13 +68,13 @@ func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
 		}
 		return nil
 	}
-	m, l, err := o.receiver(id, s.Perception)
+	m, l, err := c.outbound.receiver(id, s.Perception)
 	if err != nil {
 		return op.failed(m, err)
 	}
-	call, err := o.newCall(ctx, m, l, PerceptionPrefix+s.Perception, s)
+	call, err := c.outbound.newCall(ctx, m, l, PerceptionPrefix+s.Perception, s)
 	if err == nil {
-		err = o.cfg.Network.Tell(m.Node, call)
+		err = c.cfg.Network.Tell(m.Node, call)
 	}
 	if err != nil {
 		return op.failed(m, err)
@@ -95,8 +94,8 @@ const maxCheckedBefore = 16 << 10
 // ErrNotProvided when id does not provide it, ErrInvalid when the payload does not fit the schema that
 // its node announced; a payload above maxCheckedBefore is checked by that node alone. ErrAgentFailed when the reply
 // does not fit. A schema that cannot be used takes anything. Otherwise as Send to a member of another node.
-func (o *outbound) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
-	return o.InvokeStream(ctx, id, capability, payload, nil)
+func (c *Community) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
+	return c.InvokeStream(ctx, id, capability, payload, nil)
 }
 
 // InvokeStream is Invoke for a caller that wants to know meanwhile how far the call is, and parts of its
@@ -105,13 +104,13 @@ func (o *outbound) Invoke(ctx context.Context, id MemberID, capability string, p
 // its progress is thinned out there. But InvokeStream does not return before onUpdate does. nil is Invoke.
 //
 // ErrTooLarge: more than Config.MaxPartial of output came ahead of the answer.
-func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability string, payload Signal, onUpdate func(Update)) (Reply, error) {
+func (c *Community) InvokeStream(ctx context.Context, id MemberID, capability string, payload Signal, onUpdate func(Update)) (Reply, error) {
 	op := operation{"invoke", capability, "on"}
-	m, l, known, err := o.provider(id, capability)
+	m, l, known, err := c.outbound.provider(id, capability)
 	if err != nil {
 		return Reply{}, op.failed(m, err)
 	}
-	input, output := known.schemas(o.cfg.Logger, m.Node)
+	input, output := known.schemas(c.cfg.Logger, m.Node)
 	if len(payload.Data) <= maxCheckedBefore {
 		if err := input.check(payload.Data, payload.ContentType); err != nil && !errors.Is(err, errTooLargeToCheck) {
 			return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
@@ -123,10 +122,10 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 		var abort context.CancelCauseFunc
 		ctx, abort = context.WithCancelCause(ctx)
 		defer abort(nil)
-		updates = &updateFilter{onUpdate: onUpdate, lease: l, limit: o.cfg.MaxPartial, begun: time.Now(), abort: abort}
+		updates = &updateFilter{onUpdate: onUpdate, lease: l, limit: c.cfg.MaxPartial, begun: time.Now(), abort: abort}
 		listen = updates.receive
 	}
-	reply, err := o.carry(ctx, op, m, l, capability, payload, listen)
+	reply, err := c.outbound.carry(ctx, op, m, l, capability, payload, listen)
 	if updates != nil && updates.failed != nil {
 		err = op.failed(m, updates.failed)
 	}

@@ -31,14 +31,14 @@ func newInbound(cfg *Config, r *roster) *inbound { return &inbound{cfg, r, newTr
 // Config.Authorize and the number of active calls, and only then the target and the payload: a peer that is not
 // allowed learns nothing about them. Refused calls are counted (Refusals). The returned error is fit for the peer:
 // one of this package or of context, with at most a short message (Explain).
-func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
-	c := &inboundCall{inbound: in, from: from, call: call}
-	reply, err := c.serve(ctx)
+func (c *Community) Serve(ctx context.Context, from Peer, call Call) (Reply, error) {
+	in := &inboundCall{inbound: c.inbound, from: from, call: call}
+	reply, err := in.serve(ctx)
 	if err == nil {
-		err = c.checkReplySize(len(reply.Data))
+		err = in.checkReplySize(len(reply.Data))
 	}
 	if err != nil {
-		return Reply{}, c.failed(err)
+		return Reply{}, in.failed(err)
 	}
 	return reply, nil
 }
@@ -46,10 +46,10 @@ func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, erro
 // ServeTell puts a signal of an authenticated peer into the mailbox of an agent of this node, for the Network. It
 // makes the checks of Serve in the same order, and counts its refusals. The signal counts as an active call
 // until the agent has handled it.
-func (in *inbound) ServeTell(from Peer, call Call, done func(error)) error {
-	c := &inboundCall{inbound: in, from: from, call: call}
-	if err := c.serveTell(done); err != nil {
-		return c.failed(err)
+func (c *Community) ServeTell(from Peer, call Call, done func(error)) error {
+	in := &inboundCall{inbound: c.inbound, from: from, call: call}
+	if err := in.serveTell(done); err != nil {
+		return in.failed(err)
 	}
 	return nil
 }
