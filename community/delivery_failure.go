@@ -1,6 +1,7 @@
 package community
 
 import (
+	"cmp"
 	"strings"
 	"sync/atomic"
 
@@ -39,9 +40,7 @@ func (c *Community) ReportUndelivered(u DeliveryFailure) {
 	if u.Count == 0 {
 		return
 	}
-	if u.Err == nil {
-		u.Err = ErrUnavailable
-	}
+	u.Err = cmp.Or(u.Err, ErrUnavailable)
 	u.Perception = strings.TrimPrefix(u.Perception, PerceptionPrefix)
 	if !c.undelivered.canBelongTo(u.Node, u.Member) || checkName("perception", u.Perception) != nil {
 		u.Member, u.Perception = "", ""

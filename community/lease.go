@@ -185,9 +185,7 @@ func (l *Lease) Left(id MemberID) {
 // and calls to it fail with ErrUnavailable. Unless it attaches again, the members are removed after Config.Forget.
 func (l *Lease) Lost(err error) {
 	l.with(func(n *remoteNode) {
-		if err == nil {
-			err = errors.New("the connection ended")
-		}
+		err = cmp.Or(err, errors.New("the connection ended"))
 		l.nodes.suspend(n, err)
 		l.nodes.setForget(n, time.Now().Add(l.nodes.cfg.Forget))
 		l.nodes.cfg.Logger.Info("peer lost", "node", l.peer.ID, "name", l.peer.Name, "err", err)

@@ -25,19 +25,8 @@ var compositionRoots = []string{"agent/node", "cmd/symbio/internal/cli"}
 // overLimit are the types and packages that are above their limit, with the most that each may have. A number may only
 // become smaller.
 var overLimit = map[string]int{
-	"fields agent/budget.Account":                        23,
-	"fields agent/budget.Loan":                           27,
-	"fields agent/session.Info":                          26,
-	"fields cmd/symbio/internal/chat.conversation":       35,
-	"fields community.Community":                         35,
-	"fields security/permission.allowRules":              17,
-	"fields security/permission.redirection":             16,
-	"imports agent":                                      25,
-	"uses agent/budget.Loan":                             39,
-	"uses agent/definition.parser":                       38,
-	"uses cmd/symbio/internal/chat.conversation":         53,
-	"uses community.Community":                           74,
-	"uses internal/security/permission/shell.invocation": 46,
+	"fields agent/session.Info": 26,
+	"imports agent":             25,
 }
 
 // TestStateStaysSmall holds each type and package to the limits above: a type with many fields, or that many functions

@@ -101,9 +101,7 @@ func (s Session) withDefaults() Session {
 	if s.Model == nil {
 		s.Model = retry.New(retry.Config{})
 	}
-	if s.Tools == nil {
-		s.Tools = tool.NewSet(tool.SetConfig{})
-	}
+	s.Tools = cmp.Or(s.Tools, tool.NewSet(tool.SetConfig{}))
 	return s
 }
 

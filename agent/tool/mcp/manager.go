@@ -126,9 +126,7 @@ func New(cfg Config) *Manager {
 	if cfg.Box == nil {
 		cfg.Box = defaultBox()
 	}
-	if cfg.Pins == nil {
-		cfg.Pins = new(memoryPins)
-	}
+	cfg.Pins = cmp.Or[Pins](cfg.Pins, new(memoryPins))
 	m := &Manager{cfg: cfg, changed: make(chan struct{}, 1)}
 	m.open = m.dial
 	m.SetServers(cfg.Servers)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,10 +186,7 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	for {
 		select {
 		case err := <-ended:
-			if err == nil {
-				err = errors.New("it ended the connection")
-			}
-			return err
+			return cmp.Or(err, errors.New("it ended the connection"))
 		case <-ctx.Done():
 			// Close ends session.Wait, and so the goroutine above.
 			session.Close()

@@ -17,7 +17,6 @@ import (
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/internal/agent/session/undo"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -46,8 +45,6 @@ type Options struct {
 type conversation struct {
 	env     *command.Env
 	options Options
-	// signals are the signals that ask it to stop; see Interrupts. It is never closed.
-	signals <-chan os.Signal
 	// view shows all output except the input row, which draw sets.
 	view *view
 	// link is the connection to the node, and redialer makes another one when the node is gone.
@@ -55,45 +52,30 @@ type conversation struct {
 	redialer *redialer
 	// session is what is known of the session in which the conversation is kept.
 	session sessionRef
-	// outbox has the texts of the person that the agent has not answered.
-	outbox
+	agent   agentInfo
+	outbox  outbox
 	// report is what a script learns at the end.
 	report report
 	// questions are the approvals that wait for this terminal.
-	questions questions
+	questions  questions
+	undo       undoQuestion
+	terminal   terminalState
+	input      lineInput
+	background background
+	shutdown   shutdown
+}
 
-	// confirm does what /undo has shown, after a yes; nil = no question waits. undoTurn is its exchange.
-	confirm  func(*undo.Plan) error
-	undoTurn int
-
-	// term is the terminal at which a person types, and inputs its inputs; nil where whole lines are
-	// read from input instead. shown and shownQuestions are the state and the ids that it shows.
-	term           Terminal
-	inputs         <-chan Input
-	shown          State
-	shownQuestions []string
-	// input are the whole lines, where there is no editor. Reading it starts with the first call of
-	// lines that wants a line.
-	input *command.Input
-	// foreground is true when input may be read before it is asked for; see readsAhead.
-	foreground bool
-	// partial holds the lines of an unfinished message; each ended in a backslash.
-	partial []string
-	// pictures belong to the next message.
-	pictures []*symbiov1.Picture
-	// finished has what inBackground leaves to the loop.
-	finished chan func() error
-	// settings are the latest that the node has sent, spent is what the latest answer cost, and root the
-	// id of the agent.
+// agentInfo is what the node has said of the agent.
+type agentInfo struct {
+	// root is the id of the agent, and spent what its latest answer cost.
+	root, spent string
 	settings    event.Settings
-	spent, root string
 	// prompts are the prompts of MCP servers and the skills for people, which are commands, too.
 	prompts []*symbiov1.MCPPrompt
-	// inputEnded is true after the end of standard input, or Ctrl-D.
-	inputEnded bool
-	// prompted is true while the prompt for a line stands on the terminal.
-	prompted bool
+}
 
+// shutdown says whether and how a conversation ends.
+type shutdown struct {
 	// interrupted is true after one Ctrl-C, until the next input. A second Ctrl-C leaves.
 	interrupted bool
 	// closing is true after closeSend: no more messages are sent. It is never reset.
@@ -106,17 +88,6 @@ type conversation struct {
 	// agentErr is set when the agent has ended, so that no message can be answered any more.
 	agentErr error
 }
-
-// readsAhead reports whether input may be read before it is asked for: a person types at the
-// terminal, and the shell has not put the command into the background, where a read would stop the
-// process. It is asked once, when the conversation begins.
-func readsAhead(env *command.Env) bool {
-	in, ok := env.In.(*os.File)
-	return env.InIsTerminal && !env.JSON && (!ok || terminal.InForeground(in))
-}
-
-// isInteractive reports whether a person types at a terminal and text for people is printed.
-func (t *conversation) isInteractive() bool { return t.env.InIsTerminal && !t.env.JSON }
 
 // closeTimeout is how long a conversation may take to end after it was asked to stop. It equals the
 // time that a node gives agents that are terminated.
@@ -146,20 +117,24 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	if err != nil {
 		return err
 	}
-	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: command.NewInput(env.In), foreground: readsAhead(env),
-		deadline: time.NewTimer(0), finished: make(chan func() error)}
+	v := newView(env)
+	t := &conversation{env: env, options: o, view: v, input: lineInput{lines: command.NewInput(env.In), foreground: readsAhead(env)},
+		shutdown:   shutdown{deadline: time.NewTimer(0)},
+		background: background{view: v, group: &g, finished: make(chan func())},
+		questions:  questions{client: client, show: v.question, notify: v.note, release: v.release}}
+	t.undo = undoQuestion{view: v, outbox: &t.outbox}
+	t.setLink(l)
 	// A Timer cannot be made without being started.
-	t.deadline.Stop()
-	t.view.silent = o.Summary
-	t.questions = questions{client: client, show: t.view.question, notify: t.view.note}
+	t.shutdown.deadline.Stop()
+	v.silent = o.Summary
 	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialResult, 1), dial: o.dial}
 	if o.dial == nil {
 		t.redialer.dial = env.Nodes().DialNode
 	}
 	t.session = sessionRef{resumed: req.GetSession() != "", keep: o.Keep}
-	t.settings = event.Settings{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}
+	t.agent.settings = event.Settings{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}
 	if t.session.resumed || req.GetTask() != "" {
-		t.add(cmp.Or(req.GetTask(), resumedTask)) // without a task, the node says whether one goes on
+		t.outbox.add(cmp.Or(req.GetTask(), resumedTask)) // without a task, the node says whether one goes on
 	}
 	g.Go(func() error {
 		l.receive(ctx)
@@ -167,13 +142,13 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	})
 	// The greeting comes before the terminal opens. It keeps the live rows off the first row of the screen, from where some
 	// terminals keep what is erased: a stale input would stand above the conversation.
-	if o.Greeting != "" && t.isInteractive() {
+	if o.Greeting != "" && t.view.isInteractive() {
 		t.view.note(o.Greeting)
 	}
 	if err := openTerminal(ctx, t); err != nil {
 		return err
 	}
-	if err = t.run(ctx); !t.isInteractive() {
+	if err = t.run(ctx, signals); !t.view.isInteractive() {
 		err = t.report.finish(env, o.Summary, err)
 	}
 	return err
@@ -193,7 +168,7 @@ func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 // run is the event loop. It returns when the stream has ended, or with the first error. It is the
 // only goroutine that uses t and writes to the terminal. A nil channel of inputs or lines never
 // fires.
-func (t *conversation) run(ctx context.Context) error {
+func (t *conversation) run(ctx context.Context, signals <-chan os.Signal) error {
 	// Without a task and with nothing to keep open, there is nothing to wait for.
 	t.closeWhenDone()
 	for {
@@ -208,17 +183,18 @@ func (t *conversation) run(ctx context.Context) error {
 			}
 		case r := <-t.redialer.links:
 			if err = r.err; err == nil {
-				t.link, t.questions.client = r.link, r.link.client
+				t.setLink(r.link)
+				t.questions.client = r.link.client
 			}
-		case in, ok := <-t.inputs:
+		case in, ok := <-t.terminal.inputs:
 			err = t.handleInput(ctx, in, ok)
-		case after := <-t.finished:
-			err = after()
-		case line, ok := <-t.lines():
+		case after := <-t.background.finished:
+			after()
+		case line, ok := <-t.nextLine():
 			err = t.line(ctx, line, ok)
-		case s := <-t.signals:
+		case s := <-signals:
 			err = t.signal(s)
-		case <-t.deadline.C:
+		case <-t.shutdown.deadline.C:
 			err = errInterrupted
 		}
 		if err == nil {
@@ -231,6 +207,9 @@ func (t *conversation) run(ctx context.Context) error {
 	}
 }
 
+// setLink makes l the connection to the node.
+func (t *conversation) setLink(l *link) { t.link, t.background.client = l, l.client }
+
 // streamEnd returns the result of the conversation after its stream has ended with err. An error of
 // the stream counts more than one of the agent, and that more than one of a turn.
 func (t *conversation) streamEnd(err error) error {
@@ -240,12 +219,12 @@ func (t *conversation) streamEnd(err error) error {
 		return t.session.goneError()
 	case !errors.Is(err, io.EOF):
 		return err
-	case t.agentErr != nil:
-		return t.agentErr
-	case t.busy():
+	case t.shutdown.agentErr != nil:
+		return t.shutdown.agentErr
+	case t.outbox.busy():
 		return errors.New("the node ended the task without a result")
 	}
-	return t.turnErr
+	return t.shutdown.turnErr
 }
 
 // event handles one event from the node. Those that belong to the dialogue with the person are
@@ -253,29 +232,30 @@ func (t *conversation) streamEnd(err error) error {
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	t.report.add(e)
-	if e.Type == event.TypeTask && (t.root == "" || t.root == e.Agent) {
-		t.root, t.session.taken = e.Agent, true
+	if e.Type == event.TypeTask && (t.agent.root == "" || t.agent.root == e.Agent) {
+		t.agent.root, t.session.taken = e.Agent, true
 	}
 	switch {
 	case e.Type == event.TypeSession && e.Agent != "":
 		return t.sessionEvent(e)
 	case e.Type == event.TypeResult:
 		return t.result(e)
-	case t.closing && !t.busy() && e.Type != event.TypeReceipt:
+	case t.shutdown.closing && !t.outbox.busy() && e.Type != event.TypeReceipt:
 		// The node may send events after the last result; nothing is shown below the answer.
 		return nil
-	case t.isInteractive() && (e.Type == event.TypeReceipt || e.Type == event.TypeSteered):
+	case t.view.isInteractive() && (e.Type == event.TypeReceipt || e.Type == event.TypeSteered):
 		return t.receipt(e)
-	case t.isInteractive() && e.Type == event.TypeTranscript:
-		if t.prompted { // the prompt comes again below
-			t.prompted = false
+	case t.view.isInteractive() && e.Type == event.TypeTranscript:
+		if t.input.prompted { // the prompt comes again below
+			t.input.prompted = false
 			fmt.Fprintln(t.env.Err)
 		}
 		return t.view.printTranscript(e)
-	case (e.Type == event.TypeApproval || e.Type == event.TypeAnswered) && t.isInteractive():
-		return t.question(ctx, e)
+	case (e.Type == event.TypeApproval || e.Type == event.TypeAnswered) && t.view.isInteractive():
+		t.questions.event(e)
+		return t.denyUnanswered(ctx)
 	case e.Type == event.TypeSettings && e.Why == "":
-		t.settings = event.PartOf[event.Settings](e)
+		t.agent.settings = event.PartOf[event.Settings](e)
 	}
 	return t.view.event(e)
 }
@@ -288,28 +268,28 @@ func (t *conversation) result(e event.Event) error {
 		return err
 	}
 	if r.Spent != nil {
-		t.spent = SpentText(*r.Spent)
+		t.agent.spent = SpentText(*r.Spent)
 	}
 	// The next message waits on the node and begins now.
-	t.unanswered, t.busySince = t.unanswered[min(1, len(t.unanswered)):], time.Now()
+	t.outbox.unanswered, t.outbox.busySince = t.outbox.unanswered[min(1, len(t.outbox.unanswered)):], time.Now()
 	t.session.tasks = max(t.session.tasks, r.Tasks)
 	switch {
 	case r.Status == "done":
-		if t.settings.Mode == "plan" && t.options.Keep && t.isInteractive() {
+		if t.agent.settings.Mode == "plan" && t.options.Keep && t.view.isInteractive() {
 			t.view.note("mode plan: to have it done, leave the mode with Shift-Tab, /mode ask or /mode edits, and say so")
 		}
 	case r.Over:
-		t.agentErr = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
-	case t.options.Keep && t.isInteractive():
+		t.shutdown.agentErr = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
+	case t.options.Keep && t.view.isInteractive():
 		t.view.problem(problem(r))
 		if strings.Contains(r.Error, llm.ErrContextLength.Error()) {
 			t.view.note("/compact makes room in it, /clear begins a new one")
 		}
 	default:
-		t.turnErr = errors.New(problem(r))
+		t.shutdown.turnErr = errors.New(problem(r))
 	}
 	t.view.gap()
-	t.interrupted = false
+	t.shutdown.interrupted = false
 	t.closeWhenDone()
 	return nil
 }
@@ -317,7 +297,7 @@ func (t *conversation) result(e event.Event) error {
 // closeWhenDone ends the sending side when no further message can follow. It is called after each
 // change of its inputs.
 func (t *conversation) closeWhenDone() {
-	if !t.busy() && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
+	if !t.outbox.busy() && (!t.options.Keep || t.input.ended) || t.shutdown.agentErr != nil {
 		t.closeSend()
 	}
 }
@@ -325,8 +305,8 @@ func (t *conversation) closeWhenDone() {
 // closeSend tells the node that no more messages follow. The node then ends the stream, which run
 // notices; an error of CloseSend would only repeat that.
 func (t *conversation) closeSend() {
-	if !t.closing {
-		t.closing = true
+	if !t.shutdown.closing {
+		t.shutdown.closing = true
 		_ = t.link.stream.CloseSend()
 	}
 }
@@ -335,15 +315,15 @@ func (t *conversation) closeSend() {
 // other signals end the conversation. An error ends the loop at once; nil lets the stream end in
 // order.
 func (t *conversation) signal(s os.Signal) error {
-	if s == os.Interrupt && (t.isInteractive() || !t.options.Keep) {
+	if s == os.Interrupt && (t.view.isInteractive() || !t.options.Keep) {
 		return t.stop()
 	}
 	// A second signal does not wait for the node any more.
-	if t.interrupted && t.closing {
+	if t.shutdown.interrupted && t.shutdown.closing {
 		return errInterrupted
 	}
-	if !t.isInteractive() {
-		t.turnErr = errInterrupted
+	if !t.view.isInteractive() {
+		t.shutdown.turnErr = errInterrupted
 	}
 	return t.abort()
 }
@@ -354,9 +334,9 @@ func (t *conversation) abort() error {
 	if t.session.gone {
 		return t.session.goneError()
 	}
-	t.deadline.Reset(closeTimeout)
-	t.interrupted = true
-	if t.busy() && !t.closing {
+	t.shutdown.deadline.Reset(closeTimeout)
+	t.shutdown.interrupted = true
+	if t.outbox.busy() && !t.shutdown.closing {
 		if err := t.interrupt(); err != nil {
 			return err
 		}
@@ -372,25 +352,25 @@ func (t *conversation) stop() error {
 	switch {
 	case t.session.gone:
 		return t.session.goneError()
-	case t.interrupted:
-		if !t.busy() && t.options.Keep && !t.closing {
+	case t.shutdown.interrupted:
+		if !t.outbox.busy() && t.options.Keep && !t.shutdown.closing {
 			t.closeSend()
 			return nil
 		}
 		return errInterrupted
-	case !t.busy():
-		t.interrupted = true
+	case !t.outbox.busy():
+		t.shutdown.interrupted = true
 		t.view.note("Ctrl-C again to leave")
 		return nil
 	}
-	t.interrupted = true
+	t.shutdown.interrupted = true
 	return t.interrupt()
 }
 
 // interrupt asks the node to break off the turn in flight. When the sending side is closed that is
 // not possible any more, so the conversation ends. The turn still ends with a result, whose status is "interrupted".
 func (t *conversation) interrupt() error {
-	if t.closing {
+	if t.shutdown.closing {
 		return errInterrupted
 	}
 	return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
@@ -399,13 +379,14 @@ func (t *conversation) interrupt() error {
 // draw shows the state before each wait. Where lines are read it prints the prompt for the next one;
 // what is typed the terminal itself echoes.
 func (t *conversation) draw() {
-	idle := !t.busy() && t.options.Keep && !t.closing && !t.inputEnded
+	idle := !t.outbox.busy() && t.options.Keep && !t.shutdown.closing && !t.input.ended
 	switch {
-	case t.term != nil:
-		showState(t)
-	case t.view.screen != nil && t.isInteractive() && idle && !t.prompted:
+	case t.view.term != nil:
+		t.terminal.show(t.view.term, State{Busy: t.outbox.busy(), Stopping: t.outbox.busy() && t.shutdown.interrupted, Gone: t.session.gone,
+			Closing: t.shutdown.closing, Unsent: len(t.outbox.unsent) > 0, Node: t.session.node, Session: t.session.id}, t.questions.open)
+	case t.view.screen != nil && t.view.isInteractive() && idle && !t.input.prompted:
 		t.view.screen.finish()
-		t.prompted = true
+		t.input.prompted = true
 		fmt.Fprint(t.env.Err, "> ")
 	}
 }

@@ -28,6 +28,8 @@ type questions struct {
 	show func(q Question)
 	// notify displays what became of one.
 	notify func(text string)
+	// release is called when no question is open any more.
+	release func()
 }
 
 // Question is an approval request: the event, and its part.
@@ -65,8 +67,9 @@ func (s *questions) index(id string) int {
 
 // remove removes a question and shows the next one if it was the first.
 func (s *questions) remove(i int) {
-	s.open = slices.Delete(s.open, i, i+1)
-	if i == 0 && len(s.open) > 0 {
+	if s.open = slices.Delete(s.open, i, i+1); len(s.open) == 0 {
+		s.release()
+	} else if i == 0 {
 		s.show(s.open[0])
 	}
 }

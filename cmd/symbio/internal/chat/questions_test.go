@@ -33,7 +33,7 @@ func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	q := &questions{
 		client: d,
 		show:   func(q Question) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
-		notify: func(text string) { shown = append(shown, text) },
+		notify: func(text string) { shown = append(shown, text) }, release: func() {},
 	}
 	for _, id := range ids {
 		q.event(eventtest.New("approval", "", `{"id":"`+id+`","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`))

@@ -13,6 +13,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/internal/security/visible"
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // sessionRef is what a conversation knows of its session.
@@ -62,6 +63,8 @@ type outbox struct {
 	unsent []string
 	// pendingSteering holds the texts sent to the turn in flight whose receipt has not come.
 	pendingSteering []string
+	// pictures belong to the next message.
+	pictures []*symbiov1.Picture
 }
 
 // resumedTask stands for the text of a task that goes on after an interruption. No message is empty.
@@ -109,20 +112,21 @@ func (o *outbox) split(began int, resumed bool) (again, unknown []string, ended 
 // terminal, and the conversation was not about to end. Questions are dropped: the agent asks again
 // when its task goes on.
 func (t *conversation) waitForNode(ctx context.Context, end error) bool {
-	leaving := t.closing && t.agentErr == nil
-	if leaving || !t.options.Reconnect || !t.isInteractive() || !t.session.isGone(end) {
+	leaving := t.shutdown.closing && t.shutdown.agentErr == nil
+	if leaving || !t.options.Reconnect || !t.view.isInteractive() || !t.session.isGone(end) {
 		return false
 	}
-	t.link, t.session.gone = &link{}, true
-	t.closing, t.agentErr = false, nil
+	t.setLink(&link{})
+	t.session.gone = true
+	t.shutdown.closing, t.shutdown.agentErr = false, nil
 	t.questions.open = nil
-	t.resume()
+	t.view.release()
 	t.view.newAgent()
 	t.view.note(fmt.Sprintf("node %s is gone; waiting for it to come back (Ctrl-C leaves)", terminal.Printable(t.session.node)))
-	for _, text := range t.pendingSteering {
-		t.view.note(t.keep(text))
+	for _, text := range t.outbox.pendingSteering {
+		t.view.note(t.outbox.keep(text))
 	}
-	t.pendingSteering = nil
+	t.outbox.pendingSteering = nil
 	t.redialer.start(ctx, t.session)
 	return true
 }
@@ -132,7 +136,7 @@ func (t *conversation) waitForNode(ctx context.Context, end error) bool {
 // conversation.
 func (t *conversation) sessionEvent(e event.Event) error {
 	f, before := event.PartOf[event.Session](e), t.session
-	t.root = e.Agent
+	t.agent.root = e.Agent
 	t.session.id, t.session.node, t.session.tasks, t.session.taken, t.session.gone = f.ID, e.Node, f.Tasks, f.Taken || f.Tasks > 0, false
 	notes := []string{}
 	if before.resumed && before.id == "" {
@@ -145,20 +149,20 @@ func (t *conversation) sessionEvent(e event.Event) error {
 		notes = append(notes, "the interrupted task goes on")
 	}
 	var err error
-	if !t.isInteractive() {
+	if !t.view.isInteractive() {
 		err = t.view.event(e)
 	}
 	past := t.session.resumed
 	if before.gone {
 		past, err = t.sendAgain(f.Tasks-before.tasks, f.Resumed)
-	} else if len(t.unanswered) > 0 && t.unanswered[0] == resumedTask && !f.Resumed {
-		t.unanswered = t.unanswered[1:]
+	} else if len(t.outbox.unanswered) > 0 && t.outbox.unanswered[0] == resumedTask && !f.Resumed {
+		t.outbox.unanswered = t.outbox.unanswered[1:]
 	}
 	t.closeWhenDone()
-	if err != nil || !t.isInteractive() {
+	if err != nil || !t.view.isInteractive() {
 		return err
 	}
-	if past && !t.closing {
+	if past && !t.shutdown.closing {
 		t.view.pastNotes, t.view.pastShown = notes, before.gone
 		return t.link.askTranscript()
 	}
@@ -172,18 +176,18 @@ func (t *conversation) sessionEvent(e event.Event) error {
 // reports whether an answer was not shown.
 func (t *conversation) sendAgain(began int, resumed bool) (missed bool, err error) {
 	t.view.note(fmt.Sprintf("node %s is back", terminal.Printable(t.session.node)))
-	again, unknown, missed := t.split(began, resumed)
+	again, unknown, missed := t.outbox.split(began, resumed)
 	for _, text := range unknown {
-		t.view.note(t.keep(text))
+		t.view.note(t.outbox.keep(text))
 	}
 	if resumed {
-		t.add(resumedTask)
-		if t.interrupted {
+		t.outbox.add(resumedTask)
+		if t.shutdown.interrupted {
 			err = t.interrupt()
 		}
 	}
 	for _, text := range again {
-		t.add(text)
+		t.outbox.add(text)
 		err = errors.Join(err, t.link.next(text))
 	}
 	return missed, err

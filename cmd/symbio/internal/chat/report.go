@@ -85,10 +85,9 @@ func (r *report) finish(env *command.Env, asJSON bool, err error) error {
 		err = errors.Join(err, env.PrintJSON(r))
 	}
 	switch text := r.Denials.Text(); {
-	case text == "" || err == nil:
-		if text != "" {
-			err = command.Denied(errors.New(text))
-		}
+	case text == "":
+	case err == nil:
+		err = command.Denied(errors.New(text))
 	default:
 		fmt.Fprintln(env.Err, text)
 	}

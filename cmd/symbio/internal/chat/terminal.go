@@ -100,24 +100,41 @@ type Input struct {
 	Pictures []*symbiov1.Picture
 }
 
+// terminalState is the terminal at which a person types: its inputs, nil where whole lines are read instead, and what it shows.
+type terminalState struct {
+	inputs <-chan Input
+	// state and questions are the state and the ids that it shows.
+	state     State
+	questions []string
+}
+
+// show shows the state and the open questions if they have changed.
+func (d *terminalState) show(term Terminal, s State, open []Question) {
+	if s != d.state {
+		d.state = s
+		term.Show(s)
+	}
+	ids := command.Map(open, func(q Question) string { return q.ID })
+	if !slices.Equal(ids, d.questions) {
+		d.questions = ids
+		term.Show(Questions(slices.Clone(open)))
+	}
+}
+
 // openTerminal opens the terminal of the conversation, if a person types at one that can be drawn to.
 func openTerminal(ctx context.Context, t *conversation) (err error) {
-	if t.options.Open == nil || !t.foreground || t.view.screen == nil || t.env.Getenv("TERM") == "dumb" {
+	if t.options.Open == nil || !t.input.foreground || t.view.screen == nil || t.env.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	t.term, err = t.options.Open(ctx, t.env, commands())
-	if t.view.term = t.term; err == nil && t.term != nil {
-		t.inputs = t.term.Inputs()
-		_ = call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.PromptsReply, error) {
-			return c.Prompts(ctx, &symbiov1.PromptsRequest{})
-		}, func(r *symbiov1.PromptsReply) {
-			t.prompts = withoutBuiltin(r.GetPrompts())
-			t.term.Show(Prompts(command.Map(t.prompts, promptCommand)))
+	t.view.term, err = t.options.Open(ctx, t.env, commands())
+	if err == nil && t.view.term != nil {
+		t.terminal.inputs = t.view.term.Inputs()
+		_ = call(ctx, &t.background, symbiov1.ControlClient.Prompts, &symbiov1.PromptsRequest{}, func(r *symbiov1.PromptsReply) {
+			t.agent.prompts = withoutBuiltin(r.GetPrompts())
+			t.view.term.Show(Prompts(command.Map(t.agent.prompts, promptCommand)))
 		})
-		return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.SkillsReply, error) {
-			return c.Skills(ctx, &symbiov1.SkillsRequest{})
-		}, func(r *symbiov1.SkillsReply) {
-			t.term.Show(Skills(command.Map(r.GetSkills(), (*symbiov1.Skill).GetName)))
+		return call(ctx, &t.background, symbiov1.ControlClient.Skills, &symbiov1.SkillsRequest{}, func(r *symbiov1.SkillsReply) {
+			t.view.term.Show(Skills(command.Map(r.GetSkills(), (*symbiov1.Skill).GetName)))
 		})
 	}
 	return err
@@ -128,69 +145,33 @@ func openTerminal(ctx context.Context, t *conversation) (err error) {
 func (t *conversation) handleInput(ctx context.Context, in Input, ok bool) error {
 	switch {
 	case !ok:
-		t.inputs = nil
+		t.terminal.inputs = nil
 		return t.abort()
 	case in.Interrupt:
 		return t.stop()
 	case in.End && t.session.gone:
 		return t.session.goneError()
 	case in.End:
-		t.inputEnded = true
+		t.input.ended = true
 		t.closeWhenDone()
 	case in.Answer != nil:
-		return answer(ctx, t, in.Answer)
+		return t.unlessGone(t.questions.send(ctx, in.Answer)) // it may wait on another node
 	case in.Members:
-		listMembers(ctx, t)
+		t.background.listMembers(ctx)
 	case in.Stop != "":
-		stopMember(ctx, t, in.Stop)
+		t.background.stopMember(ctx, in.Stop)
 	case t.session.gone && in.Text == "":
 		t.view.note("not now: the node is gone")
 	case t.session.gone:
-		t.term.Show(Draft(in.Text)) // the terminal has emptied its input
+		t.view.term.Show(Draft(in.Text)) // the terminal has emptied its input
 		t.view.note("the text stays here until the node is back")
 	case in.Settings != nil:
 		return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: in.Settings}})
 	case in.Steer != "":
-		steerMember(ctx, t, in.Steer, in.Text)
+		t.background.steerMember(ctx, in.Steer, in.Text)
 	default:
-		t.pictures = append(t.pictures, in.Pictures...)
+		t.outbox.pictures = append(t.outbox.pictures, in.Pictures...)
 		return t.submit(ctx, in.Text)
 	}
 	return nil
-}
-
-// answer gives an answer to an approval, which may wait on another node.
-func answer(ctx context.Context, t *conversation, r *symbiov1.AnswerRequest) error {
-	err := t.questions.send(ctx, r)
-	if t.options.Reconnect && command.IsUnavailable(err) {
-		return nil // the stream ends, too
-	}
-	return err
-}
-
-// showState shows the state on the terminal if it has changed.
-func showState(t *conversation) {
-	s := State{Busy: t.busy(), Stopping: t.busy() && t.interrupted, Gone: t.session.gone, Closing: t.closing, Unsent: len(t.unsent) > 0,
-		Node: t.session.node, Session: t.session.id}
-	if s != t.shown {
-		t.shown = s
-		t.term.Show(s)
-	}
-	ids := command.Map(t.questions.open, func(q Question) string { return q.ID })
-	if !slices.Equal(ids, t.shownQuestions) {
-		t.shownQuestions = ids
-		t.term.Show(Questions(slices.Clone(t.questions.open)))
-	}
-}
-
-// inBackground runs do in a goroutine of the conversation. The event loop then calls what do returns.
-// It is for calls of the node that may take seconds.
-func inBackground(ctx context.Context, t *conversation, do func() (after func() error)) {
-	t.redialer.group.Go(func() error {
-		select {
-		case t.finished <- do():
-		case <-ctx.Done():
-		}
-		return nil
-	})
 }

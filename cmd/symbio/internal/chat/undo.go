@@ -10,49 +10,57 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// askUndo shows what /undo puts back and asks; answerUndo does it after a yes. It works on the file of the
-// sessions, on this machine. An error is shown, and the conversation goes on.
-func askUndo(ctx context.Context, t *conversation, turn string) {
+// undoQuestion is the question of /undo to the person. It works on the file of the sessions, on this machine.
+// An error is shown, and the conversation goes on.
+type undoQuestion struct {
+	view   *view
+	outbox *outbox
+	// apply does what was shown, after a yes; nil = no question waits. turn is its exchange.
+	apply func(*undo.Plan) error
+	turn  int
+}
+
+// ask shows what /undo puts back in a session and asks; answer does it after a yes.
+func (u *undoQuestion) ask(ctx context.Context, id, turn string) {
 	number, err := undo.ParseTurn(strings.TrimSpace(turn))
 	if err == nil {
-		err = onPlan(ctx, t, number, func(p *undo.Plan) error {
-			t.view.message(p.Text())
-			t.view.note("Put them back? y = yes, anything else = no")
-			t.confirm = func(p2 *undo.Plan) error {
+		err = u.onPlan(ctx, id, number, func(p *undo.Plan) error {
+			u.view.message(p.Text())
+			u.view.note("Put them back? y = yes, anything else = no")
+			u.turn, u.apply = number, func(p2 *undo.Plan) error {
 				if p2.Text() != p.Text() {
-					t.view.note("the files have changed since you were shown the difference; look again with /undo")
+					u.view.note("the files have changed since you were shown the difference; look again with /undo")
 					return nil
 				}
 				done, err := p2.Apply()
-				t.view.note(visible.Plural(done, "file") + " put back; your next message says so to the agent")
+				u.view.note(visible.Plural(done, "file") + " put back; your next message says so to the agent")
 				if done > 0 {
-					t.unsent = append(t.unsent, "[I put files back as they were, with /undo. Read them again before you edit them.]")
+					u.outbox.unsent = append(u.outbox.unsent, "[I put files back as they were, with /undo. Read them again before you edit them.]")
 				}
 				return err
 			}
-			t.undoTurn = number
 			return nil
 		})
 	}
 	if err != nil {
-		t.view.problem(err.Error())
+		u.view.problem(err.Error())
 	}
 }
 
-// answerUndo handles the answer to the question of askUndo.
-func answerUndo(ctx context.Context, t *conversation, answer string) {
-	apply := t.confirm
-	t.confirm = nil
+// answer handles the answer to the question of ask.
+func (u *undoQuestion) answer(ctx context.Context, id, answer string) {
+	apply := u.apply
+	u.apply = nil
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		t.view.note("nothing was put back")
-	} else if err := onPlan(ctx, t, t.undoTurn, apply); err != nil {
-		t.view.problem(err.Error())
+		u.view.note("nothing was put back")
+	} else if err := u.onPlan(ctx, id, u.turn, apply); err != nil {
+		u.view.problem(err.Error())
 	}
 }
 
-// onPlan calls do with the plan of an undo in a conversation's session.
-func onPlan(ctx context.Context, t *conversation, turn int, do func(*undo.Plan) error) error {
-	return t.env.Sessions().Open(ctx, t.session.id, func(s *sqlite.Store, i session.Info) error {
+// onPlan calls do with the plan of an undo in a session.
+func (u *undoQuestion) onPlan(ctx context.Context, id string, turn int, do func(*undo.Plan) error) error {
+	return u.view.env.Sessions().Open(ctx, id, func(s *sqlite.Store, i session.Info) error {
 		p, err := undo.New(ctx, s, i.ID, turn)
 		if err != nil {
 			return err

@@ -48,6 +48,9 @@ func newView(env *command.Env) *view {
 	return s
 }
 
+// isInteractive reports whether a person types at a terminal and text for people is printed.
+func (s *view) isInteractive() bool { return s.env.InIsTerminal && !s.env.JSON }
+
 // err returns the error that prevents further output; nil if there is none.
 func (s *view) err() error {
 	if s.screen == nil {
@@ -218,6 +221,29 @@ func (s *view) release() {
 func (s *view) echo(text string) {
 	if s.term != nil {
 		s.term.Show(Echo(text))
+	}
+}
+
+// open opens a part of the terminal.
+func (s *view) open(what any) {
+	if s.term == nil {
+		s.note("this needs a terminal that can be drawn to")
+	} else {
+		s.term.Show(what)
+	}
+}
+
+// sessions lists other sessions of a node. On a terminal that is drawn to one of them can be chosen.
+func (s *view) sessions(node string, found Sessions) {
+	switch {
+	case len(found) == 0:
+		s.note("node " + terminal.Printable(node) + " has no other session of this directory")
+	case s.term != nil:
+		s.term.Show(found)
+	default:
+		for _, c := range found {
+			s.note(c.ID + "  " + c.When + "  " + terminal.Printable(c.Title))
+		}
 	}
 }
 

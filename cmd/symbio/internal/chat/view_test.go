@@ -80,8 +80,8 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := stdout.String() + stderr.String(); strings.Contains(got, "elsewhere") || strings.Count(got, "delivered: stop that") != 1 || len(c.pendingSteering) > 0 {
-			t.Errorf("%v shows %q; left %v", order, got, c.pendingSteering)
+		if got := stdout.String() + stderr.String(); strings.Contains(got, "elsewhere") || strings.Count(got, "delivered: stop that") != 1 || len(c.outbox.pendingSteering) > 0 {
+			t.Errorf("%v shows %q; left %v", order, got, c.outbox.pendingSteering)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestPersonReadsHowToGoOn(t *testing.T) {
 	} {
 		a, stdout, stderr := onTerminals(true, true)
 		a.InIsTerminal = true
-		c2 := &conversation{env: a, options: Options{Keep: true}, view: newView(a), settings: event.Settings{Mode: mode}}
+		c2 := &conversation{env: a, options: Options{Keep: true}, view: newView(a), agent: agentInfo{settings: event.Settings{Mode: mode}}}
 		if err := c2.result(eventtest.New("result", "", c.result)); err != nil {
 			t.Fatal(err)
 		}
