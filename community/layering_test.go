@@ -41,6 +41,7 @@ var homes = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actor"},
 	"google.golang.org/grpc":            {"transport/grpcpeer", "proto", "agent/node", "cmd"}, // proto: generated stubs; node and cmd: the control socket
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
+	"github.com/coder/websocket":       {"transport/websocket"},
 	"github.com/miekg/dns":              {"discovery/mdns"},
 	"github.com/spf13/cobra":            {"cmd"},
 	"modernc.org/sqlite":                {"agent/session/sqlite"},

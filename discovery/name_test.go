@@ -7,6 +7,18 @@ import (
 	"symbio/discovery"
 )
 
+func TestParseURLFillsInThePath(t *testing.T) {
+	for text, want := range map[string]string{"ws://kitchen": "ws://kitchen/", "wss://kitchen:8443/a": "wss://kitchen:8443/a", "kitchen:7946": "", "https://kitchen/": ""} {
+		u, err := discovery.ParseURL(text)
+		if (err != nil) != (want == "") || err == nil && u.String() != want {
+			t.Errorf("ParseURL(%q) = %v, %v, want %q", text, u, err, want)
+		}
+	}
+	if discovery.IsURL("kitchen:7946") || !discovery.IsURL("wss://kitchen") {
+		t.Error("an address is a URL, or a URL an address")
+	}
+}
+
 func TestIsHostNameAcceptsDNSNames(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	for name, want := range map[string]bool{

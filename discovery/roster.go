@@ -44,6 +44,8 @@ type Candidate struct {
 	Node string
 	// Addrs are where it may be reached, best first, at most MaxAddrs. Empty when it is gone.
 	Addrs []netip.AddrPort
+	// URL is the address of a WebSocket at which it may be reached, if it has no Addrs; else "".
+	URL string
 	// Sources are the names of the sources that see it, in their order.
 	Sources []string
 	// Gone says that the last source that saw it has lost it.
@@ -79,6 +81,7 @@ type record struct {
 	node      string
 	sightings map[origin]Sighting
 	addrs     []netip.AddrPort // as last reported
+	url       string           // as last reported
 	names     []string         // of its sources, as last reported
 }
 
@@ -192,7 +195,7 @@ func (r *Roster) merge(source int, s Sighting) []Candidate {
 	}
 	key := s.Node
 	key = cmp.Or(key, s.Key)
-	if r.isOtherCluster(s) || len(s.Addrs) == 0 {
+	if r.isOtherCluster(s) || len(s.Addrs) == 0 && s.URL == "" {
 		s.Gone = true
 	}
 	var changed []Candidate
@@ -259,12 +262,15 @@ func (r *Roster) logFull(source int) {
 // else nothing. The caller holds r.mu.
 func (r *Roster) changes(key string, rec *record) []Candidate {
 	from := rec.origins()
-	addrs, names := rec.mergedAddrs(from), r.names(from)
-	if slices.Equal(addrs, rec.addrs) && slices.Equal(names, rec.names) {
+	addrs, url, names := rec.mergedAddrs(from), "", r.names(from)
+	for _, o := range from {
+		url = cmp.Or(url, rec.sightings[o].URL)
+	}
+	if slices.Equal(addrs, rec.addrs) && url == rec.url && slices.Equal(names, rec.names) {
 		return nil
 	}
-	rec.addrs, rec.names = addrs, names
-	return []Candidate{{Key: key, Node: rec.node, Addrs: slices.Clone(addrs), Sources: slices.Clone(names)}}
+	rec.addrs, rec.url, rec.names = addrs, url, names
+	return []Candidate{{Key: key, Node: rec.node, Addrs: slices.Clone(addrs), URL: url, Sources: slices.Clone(names)}}
 }
 
 // names returns the names of the sources of the given origins, each once, in order.

@@ -98,6 +98,23 @@ type called struct {
 
 func (c called) Name() string { return c.name }
 
+// A peer that is reached by a URL has no addresses, and is not gone for that.
+func TestRosterKeepsURLOfCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hub memoryHub
+		b := run(t, discovery.Config{}, hub.Source(discovery.Sighting{}))
+		defer b.stop()
+		hub.Appear(discovery.Sighting{Key: "kitchen", URL: "wss://kitchen/"})
+		b.expect(discovery.Candidate{Key: "kitchen", URL: "wss://kitchen/"})
+		hub.Appear(discovery.Sighting{Key: "kitchen", URL: "wss://kitchen/"})
+		b.expect()
+		hub.Appear(discovery.Sighting{Key: "kitchen", URL: "wss://kitchen/new"})
+		b.expect(discovery.Candidate{Key: "kitchen", URL: "wss://kitchen/new"})
+		hub.Vanish("kitchen")
+		b.expect(discovery.Candidate{Key: "kitchen", Gone: true})
+	})
+}
+
 func TestRosterReportsSourcesOfCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var near, far memoryHub

@@ -41,6 +41,8 @@ type Sighting struct {
 	Protocol string
 	// Addrs are where it may be reached, best first, at most MaxAddrs.
 	Addrs []netip.AddrPort
+	// URL is the address of a WebSocket at which it may be reached (ParseURL), where Addrs has none; else "".
+	URL string
 	// Gone says that this source no longer sees the peer; Addrs is empty then.
 	Gone bool
 	// Why says what led to the sighting in one of a few fixed phrases ("announced", "goodbye",

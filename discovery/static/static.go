@@ -1,6 +1,6 @@
-// Package static is a discovery source for configured peers: "host:port" entries.
+// Package static is a discovery source for configured peers: "host:port" entries, and URLs of WebSockets.
 //
-// A configured peer is never reported gone. An IP address is reported once, at the start; a host
+// A configured peer is never reported gone. An IP address or a URL is reported once, at the start; a host
 // name is looked up every half a minute, and reported when its addresses changed. A failed look-up
 // removes nothing.
 //
@@ -31,7 +31,7 @@ type Resolver interface {
 
 // Config sets up a Source. The zero value is usable: it has no peers.
 type Config struct {
-	// Peers are "host:port" entries: names, IPv4 addresses, or IPv6 addresses in brackets.
+	// Peers are "host:port" entries (names, IPv4 addresses, or IPv6 addresses in brackets), or URLs (discovery.ParseURL).
 	Peers []string
 	// Resolver looks the names up. Default: net.DefaultResolver.
 	Resolver Resolver
@@ -50,7 +50,7 @@ type Source struct {
 }
 
 // New returns a Source for cfg.Peers, without duplicates. It returns an error that names the first
-// entry that is not "host:port", or for more than maxPeers entries. Nothing is looked up before
+// entry that is neither "host:port" nor a URL, or for more than maxPeers entries. Nothing is looked up before
 // Run.
 func New(cfg Config) (*Source, error) {
 	if cfg.Resolver == nil {
@@ -63,6 +63,13 @@ func New(cfg Config) (*Source, error) {
 	var names []lookup.Entry
 	for i, entry := range cfg.Peers {
 		if slices.Contains(cfg.Peers[:i], entry) {
+			continue
+		}
+		if discovery.IsURL(entry) {
+			if _, err := discovery.ParseURL(entry); err != nil {
+				return nil, fmt.Errorf("static: peer %q: %w", entry, err)
+			}
+			s.fixed = append(s.fixed, discovery.Sighting{Source: "static", Key: entry, URL: entry, Why: "configured"})
 			continue
 		}
 		host, port, ip, err := parse(entry)

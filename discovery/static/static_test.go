@@ -83,6 +83,9 @@ func run(t *testing.T, cfg static.Config) (*static.Source, func() []string) {
 	go func() {
 		done <- s.Run(ctx, func(sg discovery.Sighting) {
 			line := sg.Key
+			if sg.URL != "" {
+				line += " " + sg.URL
+			}
 			for _, a := range sg.Addrs {
 				line += " " + a.String()
 			}
@@ -103,6 +106,21 @@ func TestAddressesAreReportedWithoutALookUp(t *testing.T) {
 		var dns names
 		_, said := run(t, static.Config{Peers: []string{"10.0.0.7:1", "[fd00::7]:2", "10.0.0.7:1"}, Resolver: &dns})
 		if diff := cmp.Diff([]string{"10.0.0.7:1 10.0.0.7:1", "[fd00::7]:2 [fd00::7]:2"}, said()); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Hour)
+		if got := said(); got != nil || dns.asked != 0 {
+			t.Errorf("reported %v after %d look-ups, want nothing, none", got, dns.asked)
+		}
+	})
+}
+
+func TestURLIsReportedWithoutALookUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dns names
+		const url = "wss://kitchen.example/symbio"
+		_, said := run(t, static.Config{Peers: []string{url, url}, Resolver: &dns})
+		if diff := cmp.Diff([]string{url + " " + url}, said()); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
 		time.Sleep(time.Hour)
@@ -177,7 +195,8 @@ func TestFailedDialLooksUpAtMostOnceASecond(t *testing.T) {
 func TestNewNamesTheEntryThatIsWrong(t *testing.T) {
 	for _, entry := range []string{
 		"", "kitchen", "kitchen:", "kitchen:0", "kitchen:65536", "kitchen:http", ":7946", "fd00::7:7946", "[fd00::7]",
-		"0.0.0.0:7", "[::]:7", "224.0.0.251:7", "kit chen:7", "kit\x1bchen:7", "a..b:7", "http://kitchen:7", strings.Repeat("a", 64) + ":7",
+		"0.0.0.0:7", "[::]:7", "224.0.0.251:7", "kit chen:7", "kit\x1bchen:7", "a..b:7", "http://kitchen:7", "wss://", "wss:///symbio", "wss://a..b/",
+		"wss://user:x@kitchen/", "wss://kitchen:0/", "wss://kitchen/#x", "://", "ws://kit\x1bchen/", strings.Repeat("a", 64) + ":7",
 	} {
 		_, err := static.New(static.Config{Peers: []string{"10.0.0.1:7", entry}})
 		if err == nil {
@@ -188,7 +207,8 @@ func TestNewNamesTheEntryThatIsWrong(t *testing.T) {
 			t.Errorf("New(%q): %q, want it to begin with %q", entry, err, want)
 		}
 	}
-	for _, entry := range []string{"kitchen:7", "kitchen.example.:7", "10.0.0.7:65535", "[fe80::1%eth0]:7", "k8s_svc:1"} {
+	for _, entry := range []string{"kitchen:7", "kitchen.example.:7", "10.0.0.7:65535", "[fe80::1%eth0]:7", "k8s_svc:1", "ws://kitchen",
+		"wss://kitchen.example:8443/a/b?c=d", "wss://[fd00::7]/", "ws://10.0.0.7:80/"} {
 		if _, err := static.New(static.Config{Peers: []string{entry}}); err != nil {
 			t.Errorf("New(%q): %v, want none", entry, err)
 		}

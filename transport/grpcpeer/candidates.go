@@ -48,6 +48,7 @@ type candidate struct {
 	// guarded by candidates.mu
 	claimed      community.NodeID // "" = unknown
 	addrs        []netip.AddrPort
+	url          string // of a WebSocket; "" = none
 	sources      []string
 	gone         bool
 	addrsChanged bool             // its addresses are others than at the last dial
@@ -83,8 +84,8 @@ func (n *candidates) add(hint discovery.Candidate) {
 		return
 	}
 	if k.gone = hint.Gone; !hint.Gone {
-		k.addrsChanged = k.addrsChanged || k.claimed != community.NodeID(hint.Node) || !slices.Equal(k.addrs, hint.Addrs)
-		k.claimed, k.addrs, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.Sources
+		k.addrsChanged = k.addrsChanged || k.claimed != community.NodeID(hint.Node) || k.url != hint.URL || !slices.Equal(k.addrs, hint.Addrs)
+		k.claimed, k.addrs, k.url, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.URL, hint.Sources
 	}
 	select {
 	case k.changed <- struct{}{}:
@@ -155,11 +156,12 @@ func (n *candidates) drop(k *candidate) {
 type target struct {
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort
+	url             string
 	introduced      bool            // only other nodes name it
 	unproven        bool            // only other nodes or mDNS name it
 	better          <-chan struct{} // of an introduced one: there may be a better hint; else nil
 	dropped         <-chan struct{}
-	isStale         func(netip.AddrPort) bool
+	isStale         func(endpoint) bool
 }
 
 // introduced reports whether only other nodes name the candidate, and it never was reached. The caller holds
@@ -190,20 +192,19 @@ func (n *candidates) next(k *candidate) (target, bool) {
 		return target{}, false
 	}
 	k.addrsChanged = false
-	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(),
-		dropped: k.dropped, isStale: func(a netip.AddrPort) bool { return n.isStale(k, a) }}
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), url: k.url, introduced: k.introduced(), unproven: k.unproven(),
+		dropped: k.dropped, isStale: func(e endpoint) bool { return n.isStale(k, e) }}
 	if t.introduced {
 		t.better = k.changed
 	}
 	return t, true
 }
 
-// isStale reports whether no source names address a any more. A dial of several addresses asks
-// before each one.
-func (n *candidates) isStale(k *candidate, a netip.AddrPort) bool {
+// isStale reports whether no source names e any more. A dial of several addresses asks before each one.
+func (n *candidates) isStale(k *candidate, e endpoint) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !slices.Contains(k.addrs, a)
+	return e.url != k.url || e.url == "" && !slices.Contains(k.addrs, e.addr)
 }
 
 // isDiscovered reports whether some source names the node by its id.

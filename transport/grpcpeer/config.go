@@ -3,6 +3,7 @@ package grpcpeer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,6 +34,9 @@ type Config struct {
 	Listen string
 	// Listener replaces Listen when it is not nil; Run closes it.
 	Listener net.Listener
+	// WebSocket accepts further connections, those that come through a proxy (package websocket). Run closes it.
+	// Default: none. As for Listen, other machines reach it directly only if Identity belongs to a cluster.
+	WebSocket net.Listener
 	// Name is the node's display name, which other nodes see.
 	Name string
 	// Authority is the directory in which this node would keep the cluster's authority if another
@@ -45,6 +49,8 @@ type Config struct {
 	Limits Limits
 	// Dial opens the connection to an address. It may be called concurrently. Default: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+	// DialURL opens a connection by the URL of a candidate, as Dial does by its address. Default: it is an error.
+	DialURL func(ctx context.Context, url string) (net.Conn, error)
 	// Report receives the events of connections. It is called from many goroutines, but not
 	// concurrently for one candidate, and must not block. Default: events are dropped.
 	Report func(Event)
@@ -82,6 +88,11 @@ func (c *Config) fill() {
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr.String())
+		}
+	}
+	if c.DialURL == nil {
+		c.DialURL = func(context.Context, string) (net.Conn, error) {
+			return nil, errors.New("this node opens no WebSockets")
 		}
 	}
 	if c.Report == nil {

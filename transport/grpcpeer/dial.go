@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"symbio/community"
-	"symbio/discovery"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer/internal/calls"
 )
@@ -62,16 +61,16 @@ func (n *dialer) dial(t target) (*link, error) {
 			return nil, fmt.Errorf("%w: %w", calls.ErrProtocol, err)
 		}
 	}
-	addrs := n.reachable(t.addrs)
-	if len(addrs) == 0 {
+	ends := n.reachable(t)
+	if len(ends) == 0 {
 		return nil, errNoAddress
 	}
 	var firstErr error
-	for _, a := range addrs {
-		if firstErr != nil && t.isStale(a) {
+	for _, e := range ends {
+		if firstErr != nil && t.isStale(e) {
 			continue // each address without a node takes two seconds
 		}
-		l, err := n.dialOne(a, t.claimed)
+		l, err := n.dialOne(e, t.claimed)
 		if err == nil {
 			return l, nil
 		}
@@ -86,48 +85,48 @@ func (n *dialer) dial(t target) (*link, error) {
 	return nil, firstErr
 }
 
-// dialOne connects to one address. expect is the node that must answer; "" accepts any node of the
+// dialOne connects to one endpoint. expect is the node that must answer; "" accepts any node of the
 // cluster. If this node's own certificate has ended, for example after weeks of being switched off,
-// it is renewed at addr first.
-func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, error) {
+// it is renewed there first.
+func (n *dialer) dialOne(at endpoint, expect community.NodeID) (*link, error) {
 	if n.cfg.Identity.Expired() {
-		if err := n.renewal.renewAt(addr, expect); err != nil && n.cfg.Identity.Expired() {
-			return nil, fmt.Errorf("this node's certificate has ended; ask %s for the next one: %w", addr, err)
+		if err := n.renewal.renewAt(at, expect); err != nil && n.cfg.Identity.Expired() {
+			return nil, fmt.Errorf("this node's certificate has ended; ask %s for the next one: %w", at, err)
 		}
-		n.cfg.Logger.Info("certificate renewed after its end", "until", n.cfg.Identity.NotAfter(), "addr", addr)
+		n.cfg.Logger.Info("certificate renewed after its end", "until", n.cfg.Identity.NotAfter(), "addr", at.String())
 	}
-	raw, err := n.connect(addr)
+	raw, err := n.connect(at)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	defer cancel()
-	l, err := n.handshake(ctx, raw, addr, expect)
+	l, err := n.handshake(ctx, raw, at, expect)
 	if err != nil {
 		raw.Close()
 		if ctx.Err() == context.DeadlineExceeded {
 			err = fmt.Errorf("it took the connection and did not answer within %v: its process hangs, or large packets are lost on the way "+
-				"(the MTU of a VPN or tunnel; try ping -M do -s 1400 %s): %w", handshakeTimeout, addr.Addr(), err)
+				"(the MTU of a VPN or tunnel; try ping -M do -s 1400 HOST): %w", handshakeTimeout, err)
 		}
-		return nil, fmt.Errorf("greet %s: %w", addr, n.cfg.Identity.Explain(err))
+		return nil, fmt.Errorf("greet %s: %w", at, n.cfg.Identity.Explain(err))
 	}
 	return l, nil
 }
 
-// connect opens the TCP connection within connectTimeout.
-func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(n.life.search, connectTimeout)
+// connect opens the connection within the endpoint's timeout.
+func (n *local) connect(at endpoint) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(n.life.search, at.timeout())
 	defer cancel()
-	raw, err := n.cfg.Dial(ctx, addr)
+	raw, err := n.open(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+		return nil, fmt.Errorf("connect to %s: %w", at, err)
 	}
 	return raw, nil
 }
 
 // handshake makes the TLS handshake, which verifies the other node's certificate, and then calls
 // establish. It does not close raw on an error; the caller does.
-func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPort, expect community.NodeID) (*link, error) {
+func (n *dialer) handshake(ctx context.Context, raw net.Conn, at endpoint, expect community.NodeID) (*link, error) {
 	shown := n.cfg.Identity.NotAfter() // of the certificate that the handshake shows, or of one before it
 	below := newBatchConn(raw)
 	conn := tls.Client(below, n.cfg.Identity.ClientTLS(expect))
@@ -139,19 +138,19 @@ func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPor
 	if err != nil {
 		return nil, err
 	}
-	if remote.ID == n.self() && n.isOwn(raw, addr) {
+	if remote.ID == n.self() && n.isOwn(raw, at.addr) {
 		return nil, errSelf
 	}
-	return n.establish(ctx, newLinkConn(conn, below), state, addr, shown)
+	return n.establish(ctx, newLinkConn(conn, below), state, at, shown)
 }
 
 // establish makes a link of a connection whose TLS handshake is done, and calls Describe on it.
-// addr is the address that was dialed, and the zero AddrPort for a reversed connection. shown is
+// at is what was dialed, nowhere for a reversed connection. shown is
 // the end of the certificate that this node has shown.
 //
 // It closes the connection on an error. It returns errSelf or errDuplicateThere when the other end
 // has this node's own key.
-func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.ConnectionState, addr netip.AddrPort, shown time.Time) (*link, error) {
+func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.ConnectionState, at endpoint, shown time.Time) (*link, error) {
 	remote, err := identity.PeerOf(state)
 	if err != nil {
 		return nil, err
@@ -161,8 +160,8 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 		return nil, err
 	}
 	l.peer = community.Peer{ID: remote.ID, Authority: remote.Authority, Role: remote.Role, Addr: w.RemoteAddr().String()}
-	if l.addr = addr; addr.IsValid() {
-		l.peer.Addr = addr.String()
+	if l.at = at; at != (endpoint{}) {
+		l.peer.Addr = at.String()
 	}
 	leaf := state.VerifiedChains[0][0]
 	l.certs.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
@@ -219,21 +218,6 @@ func refusalOf(err error) State {
 
 // isGoodbye reports whether a link ended because its node said goodbye.
 func isGoodbye(err error) bool { return errors.As(err, new(goodbye)) }
-
-// reachable returns the addresses that are worth dialing, at most discovery.MaxAddrs. A node with a
-// local identity dials this machine only, so that a forged hint cannot make it connect to others.
-func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, a := range addrs {
-		ip := a.Addr().Unmap()
-		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() ||
-			n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
-			continue
-		}
-		out = append(out, a)
-	}
-	return out[:min(len(out), discovery.MaxAddrs)]
-}
 
 // portAt returns the port at which other nodes can dial this one, if they see its connections come
 // from the given address; 0 means that the listener is not bound there.

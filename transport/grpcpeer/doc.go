@@ -30,6 +30,12 @@
 // certificate (join_server.go), and reversed ones (reverse.go). Nodes of different major protocol
 // versions (config.go: protocol) list each other as incompatible and do not call each other.
 //
+// # WebSockets
+//
+// Config.WebSocket accepts connections that come through a proxy, and Config.DialURL opens them (package
+// websocket). They carry the same bytes: all that this page says holds for them. Such a connection has no
+// address that others could dial, so its node is not introduced, and is called back over reversed ones.
+//
 // # Redial
 //
 // redial.go has one goroutine per hinted node: it dials (dial.go), runs the link until it ends,

@@ -89,12 +89,15 @@ func duplicateStatus(mark *pb.Run) error {
 	return s.Err()
 }
 
-// checkError looks for a duplicate's mark in the details of an error from Describe. It returns err
-// when there is none.
+// checkError looks for a duplicate's mark in the details of an error from Describe. It returns errSelf for the mark of
+// this very process, which answers at an address that does not show it (a proxy), and err when there is no mark.
 func (n *duplicates) checkError(err error) error {
 	s := status.Convert(err)
 	for _, d := range s.Details() {
 		if mark, ok := d.(*pb.Run); ok {
+			if mark.GetInstance() == n.run.Mark().GetInstance() {
+				return errSelf
+			}
 			return n.checkMark(mark, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/discovery"
 	"symbio/internal/security/visible"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -24,7 +25,8 @@ const joinTimeout = 10 * time.Second
 
 // Enrol asks the node at addr to admit the machine with key k to the cluster of the token, and
 // returns the certificate and the cluster's root. The node must hold the cluster's authority. name
-// is the new node's display name. dial opens the connection; nil means TCP.
+// is the new node's display name. dial opens the connection; nil means TCP, and addr
+// is then no URL.
 //
 // The other end must first prove that it belongs to the token's cluster; only then is the token's
 // secret used. Errors wrap the errors of package identity (ErrTokenUsed, ErrTokenExpired, ErrSkew and so
@@ -40,7 +42,9 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 		}
 	}
 	raw, err := dial(ctx, addr)
-	if err != nil {
+	if err != nil && discovery.IsURL(addr) {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err) // it says what to do itself
+	} else if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w; start the node there (symbio up), check the address, and let firewalls pass TCP to it", addr, err)
 	}
 	defer raw.Close()

@@ -24,7 +24,7 @@ func linked(self int, addrs map[int]string) *server {
 func (s *server) link(i int, addr string) {
 	l := &link{peer: community.Peer{ID: someID(i)}}
 	if addr != "" {
-		l.addr = netip.MustParseAddrPort(addr)
+		l.at.addr = netip.MustParseAddrPort(addr)
 	}
 	s.links.remove(l.peer.ID)
 	s.links.add(l)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +26,7 @@ import (
 // afterwards; atomics may change any time.
 type link struct {
 	peer community.Peer
-	addr netip.AddrPort // that was dialed; none = the connection is reversed
+	at   endpoint // that was dialed; nowhere = the connection is reversed
 	wire linkWire
 	// certs are those that the connection rests on.
 	certs    certificateTerms

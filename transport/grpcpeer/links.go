@@ -113,9 +113,9 @@ func (t *links) acquaintances() *[]acquaintance {
 	}
 	var all []acquaintance
 	for l := range t.all() {
-		// A link-local address means nothing to others, and a reversed link has none.
-		if l.addr.IsValid() && !l.addr.Addr().IsLinkLocalUnicast() {
-			all = append(all, acquaintance{l.peer.ID, l.addr})
+		// A link-local address means nothing to others, and a reversed link or a WebSocket has none.
+		if l.at.addr.IsValid() && !l.at.addr.Addr().IsLinkLocalUnicast() {
+			all = append(all, acquaintance{l.peer.ID, l.at.addr})
 		}
 	}
 	byID := func(a, b acquaintance) int { return cmp.Compare(a.id, b.id) }

@@ -13,9 +13,7 @@ import (
 	"symbio/transport/grpcpeer/internal/calls"
 )
 
-// listen opens the listener of cfg. It returns an error for an address that other machines can
-// reach when the node has no cluster identity: a local identity cannot tell members from strangers,
-// so it must stay on loopback.
+// listen opens the listener of cfg, and checks it and the one for WebSockets.
 func listen(cfg Config) (net.Listener, error) {
 	l := cfg.Listener
 	if l == nil {
@@ -24,13 +22,26 @@ func listen(cfg Config) (net.Listener, error) {
 			return nil, fmt.Errorf("listen for other nodes on %s: %w", cfg.Listen, err)
 		}
 	}
-	tcp, ok := l.Addr().(*net.TCPAddr)
-	if ok && !tcp.IP.IsLoopback() && cfg.Identity.Authority() == identity.Local {
+	err := checkListener(l, cfg.Identity)
+	if err == nil && cfg.WebSocket != nil {
+		err = checkListener(cfg.WebSocket, cfg.Identity)
+	}
+	if err != nil {
 		l.Close()
-		return nil, fmt.Errorf("listen for other nodes on %s: other machines reach that address, and this node has no cluster identity "+
-			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first (symbio cluster init, symbio cluster join)", l.Addr(), tcp.Port)
+		return nil, err
 	}
 	return l, nil
+}
+
+// checkListener returns an error for an address that other machines can reach when the node has no cluster identity: a
+// local identity cannot tell members from strangers, so it must stay on loopback.
+func checkListener(l net.Listener, id *identity.Identity) error {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if ok && !tcp.IP.IsLoopback() && id.Authority() == identity.Local {
+		return fmt.Errorf("listen for other nodes on %s: other machines reach that address, and this node has no cluster identity "+
+			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first (symbio cluster init, symbio cluster join)", l.Addr(), tcp.Port)
+	}
+	return nil
 }
 
 // limitListener accepts at most a fixed number of connections at a time, verified or not. Further
@@ -41,7 +52,7 @@ type limitListener struct {
 	slots     chan struct{}
 	onRefused func(addr net.Addr, why error)
 	// rejections counts the goroutines that are sending alerts; Run waits for them.
-	rejections sync.WaitGroup
+	rejections *sync.WaitGroup
 	// rejectSlots bounds those goroutines: a flood of connections must not become a flood of
 	// goroutines.
 	rejectSlots chan struct{}
@@ -50,7 +61,14 @@ type limitListener struct {
 // newLimitListener wraps l. onRefused is called for each connection over max, from the goroutine of
 // Accept, and must not block.
 func newLimitListener(l net.Listener, most int, refused func(net.Addr, error)) *limitListener {
-	return &limitListener{Listener: l, slots: make(chan struct{}, most), onRefused: refused, rejectSlots: make(chan struct{}, 8)}
+	return &limitListener{Listener: l, slots: make(chan struct{}, most), onRefused: refused, rejections: new(sync.WaitGroup), rejectSlots: make(chan struct{}, 8)}
+}
+
+// sharing wraps a second listener, whose connections count against the same limits.
+func (d *limitListener) sharing(l net.Listener) *limitListener {
+	other := *d
+	other.Listener = l
+	return &other
 }
 
 // Accept returns the next connection for which there is a slot. Connections without one are

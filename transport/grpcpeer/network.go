@@ -83,9 +83,12 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 		return errors.New("grpcpeer: this network has run already; make a new one")
 	}
 	n.server.Host = host
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- n.grpc.Serve(n.listener) })
+	if n.cfg.WebSocket != nil {
+		serving.Go(func() { served <- n.grpc.Serve(n.listener.sharing(n.cfg.WebSocket)) })
+	}
 	if n.join != nil {
 		serving.Go(func() { _ = n.join.grpc.Serve(n.join) }) // ends when the gate is closed, with nothing to say
 	}

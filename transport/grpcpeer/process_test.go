@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -53,11 +54,15 @@ func runChild(dir string) error {
 		return err
 	}
 	many := 0 // the default
+	var web net.Listener
 	if os.Getenv(benchEnv) != "" {
 		many = crowded
 		serveFloors(id)
+		if web, err = listenWebSocket(); err != nil {
+			return err
+		}
 	}
-	n, err := grpcpeer.New(grpcpeer.Config{Identity: id, Name: "child", Limits: grpcpeer.Limits{Streams: uint32(many)}})
+	n, err := grpcpeer.New(grpcpeer.Config{Identity: id, Name: "child", WebSocket: web, Limits: grpcpeer.Limits{Streams: uint32(many)}})
 	if err != nil {
 		return err
 	}
@@ -86,8 +91,8 @@ type child struct {
 	*exec.Cmd
 	out  *bufio.Scanner
 	hint discovery.Candidate
-	// floors is where a benchmark's child serves plain gRPC.
-	floors string
+	// floors is where a benchmark's child serves plain gRPC, and web where it accepts WebSockets.
+	floors, web string
 }
 
 func (l *lan) child(env ...string) *child {
@@ -110,7 +115,7 @@ func (l *lan) child(env ...string) *child {
 	})
 	c := &child{Cmd: cmd, out: bufio.NewScanner(stdout)}
 	if len(env) > 0 {
-		c.floors = c.line(l.t)
+		c.floors, c.web = c.line(l.t), c.line(l.t)
 	}
 	id, addr, _ := strings.Cut(c.line(l.t), " ")
 	c.hint = discovery.Candidate{Key: id, Node: id, Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}}

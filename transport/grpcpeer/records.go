@@ -142,7 +142,7 @@ func (n *Network) Nodes() []NodeStatus {
 	for l := range n.links.all() {
 		listed[l.peer.ID] = true
 		via := ViaDialled
-		if !l.addr.IsValid() {
+		if l.at == (endpoint{}) {
 			via = ViaReversed
 		}
 		all = append(all, NodeStatus{

@@ -147,7 +147,7 @@ func (n *candidates) watchLink(l *link) error {
 	defer offering.Wait()
 	ctx, stop := context.WithCancel(n.life.search)
 	defer stop()
-	if l.addr.IsValid() {
+	if l.at != (endpoint{}) {
 		offering.Go(func() { n.offers(ctx, l) })
 	}
 	return l.watch(n.life.conns, n.host.Attach(l.peer))
@@ -194,6 +194,8 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	k.status.ID = cmp.Or(k.status.ID, k.claimed)
 	if len(t.addrs) > 0 {
 		k.status.Addr = t.addrs[0].String()
+	} else if t.url != "" {
+		k.status.Addr = t.url
 	}
 	e := Event{Kind: kind, Node: k.status.ID, Name: k.status.Name, Key: k.key, Addr: k.status.Addr, Why: err.Error()}
 	n.mu.Unlock()

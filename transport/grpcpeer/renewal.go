@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"google.golang.org/grpc"
@@ -184,11 +183,11 @@ func (n *renewal) renewFrom(ctx context.Context, l *link) error {
 	return n.cfg.Identity.Renewed(reply)
 }
 
-// renewAt renews this node's certificate at addr after it has ended. Other nodes accept only this
+// renewAt renews this node's certificate at an endpoint after it has ended. Other nodes accept only this
 // request from an ended certificate, on a connection with the ALPN of joins. expect is the node
 // that should be there; "" is any node of the cluster.
-func (n *renewal) renewAt(addr netip.AddrPort, expect community.NodeID) error {
-	raw, err := n.connect(addr)
+func (n *renewal) renewAt(at endpoint, expect community.NodeID) error {
+	raw, err := n.connect(at)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -69,7 +68,7 @@ func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionS
 // it ends. When a dial connected the same node meanwhile, that link stays and this one is closed.
 func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.ConnectionState) {
 	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
-	l, err := n.dialer.establish(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
+	l, err := n.dialer.establish(ctx, w, state, endpoint{}, n.cfg.Identity.NotAfter())
 	cancel()
 	k := &candidate{claimed: id, changed: make(chan struct{}, 1)} // of no hint; it is not dialed
 	var other *link
@@ -129,15 +128,15 @@ func (n *reverser) offerLoop(ctx context.Context, l *link) {
 func (n *reverser) offer(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	raw, err := n.cfg.Dial(ctx, l.addr)
+	raw, err := n.open(ctx, l.at)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", l.addr, err)
+		return fmt.Errorf("connect to %s: %w", l.at, err)
 	}
 	below := newBatchConn(raw)
 	conn := tls.Client(below, n.cfg.Identity.ReverseClientTLS(l.peer.ID))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return fmt.Errorf("greet %s: %w", l.addr, n.cfg.Identity.Explain(err))
+		return fmt.Errorf("greet %s: %w", l.at, n.cfg.Identity.Explain(err))
 	}
 	return n.serve(ctx, l.peer.ID, conn, below)
 }

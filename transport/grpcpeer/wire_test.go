@@ -27,6 +27,7 @@ import (
 	"symbio/internal/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/transport/grpcpeer"
+	"symbio/transport/websocket"
 )
 
 // onLoopback runs a home on a real socket.
@@ -43,6 +44,16 @@ func (l *lan) onLoopback(name string, tune ...func(*grpcpeer.Config)) *home {
 	h := live(l.t, cfg.Identity.ID(), name, n)
 	h.limit = func() (context.Context, context.CancelFunc) { return context.WithCancel(waittest.Context(l.t)) }
 	return h
+}
+
+// listenWebSocket accepts WebSockets at a free port of loopback, which it prints.
+func listenWebSocket() (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(l.Addr())
+	return websocket.NewListener(websocket.Config{Listener: l, Path: "/symbio"}), nil
 }
 
 func tcp(h *home) func(context.Context) (net.Conn, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"path"
 	"reflect"
 	"strings"
@@ -77,6 +78,7 @@ func (c Config) Check() error {
 	c.Artifacts.check(bad)
 	c.Placement.check(c.Labels, bad)
 	c.Web.check(bad)
+	c.Node.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
 	c.MCP.check(bad)
@@ -146,6 +148,19 @@ func (l Limits) check() error {
 func (c Config) checkDashboard(bad func(format string, args ...any)) {
 	if at, err := netip.ParseAddrPort(c.Reports.Dashboard); c.Reports.Dashboard != "" && (err != nil || !at.Addr().IsLoopback()) {
 		bad("dashboard: %q: write IP:PORT of this machine alone, such as 127.0.0.1:7950; `symbio dashboard --lan` serves other machines", c.Reports.Dashboard)
+	}
+}
+
+// check reports a URL at which no WebSocket can be accepted.
+func (n Node) check(bad func(string, ...any)) {
+	if n.WebSocket == "" {
+		return
+	}
+	// A URL that another node can dial is one that this node can be asked at.
+	if _, err := static.New(static.Config{Peers: []string{n.WebSocket}}); err != nil {
+		bad("node.websocket: %w", err)
+	} else if u, err := url.Parse(n.WebSocket); err != nil || u.Scheme != "ws" || u.Port() == "" || u.RawQuery != "" {
+		bad("node.websocket: %q: write ws://HOST:PORT/PATH, such as ws://127.0.0.1:8080/symbio; the proxy before it ends TLS", n.WebSocket)
 	}
 }
 

@@ -105,12 +105,15 @@ type Limits struct {
 type Node struct {
 	Name   string `yaml:"name"`   // "" = the machine's name, numbered if taken
 	Listen string `yaml:"listen"` // host:port; "" = loopback with any port, or in a cluster the address of init or join
+	// WebSocket is the URL, ws://host:port/path, at which the node accepts WebSockets, which come by a proxy; "" = none.
+	WebSocket string `yaml:"websocket"`
 }
 
 // Discovery says how other nodes are found.
 type Discovery struct {
 	MDNS       bool       `yaml:"mdns"`
-	Peers      []string   `yaml:"peers"` // host:port each
+	Peers      []string   `yaml:"peers"` // host:port or the URL of a WebSocket each
+	Roots      string     `yaml:"roots"` // a PEM file of authorities of the proxies of wss peers, beside the system's; "" = none
 	DNS        []string   `yaml:"dns"`   // _symbio._tcp.example or name:port each
 	Interfaces Interfaces `yaml:"interfaces"`
 }
@@ -249,6 +252,7 @@ func (c *Config) Resolve(dir string) {
 	}
 	c.Model.resolve(makeAbsolute)
 	makeAbsolute(&c.Agents)
+	makeAbsolute(&c.Discovery.Roots)
 	makeAbsolute(&c.Workspace)
 	makeAbsolute(&c.MCP.File)
 	makeAbsolute(&c.Reports.Log.File)

@@ -28,7 +28,7 @@ type nodeFlags struct {
 	// Empty texts mean that the flag was not given. listen is HOST:PORT, config and workspace are
 	// paths.
 	config, name, listen, workspace string
-	// peers are addresses, HOST:PORT. They are added to the peers of the configuration.
+	// peers are addresses as under discovery.peers. They are added to the peers of the configuration.
 	peers []string
 	// noMDNS can only switch mDNS off: the configuration switches it on by default.
 	noMDNS bool
@@ -45,7 +45,7 @@ func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the node (default the name of this machine)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on for other nodes (default 127.0.0.1 and a free port; in a cluster, the address given to init or join)")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "`DIR` in which agents work (default the current directory)")
-	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of a node to connect to; it names the others; may be repeated")
+	cmd.Flags().StringArrayVar(&f.peers, "peer", nil, "`ADDRESS` of a node to connect to, HOST:PORT or wss://HOST/PATH; it names the others; may be repeated")
 	cmd.Flags().BoolVar(&f.noMDNS, "no-mdns", false, "do not look for nodes by mDNS and do not announce this one")
 	cmd.Flags().TextVar(&f.logLevel, "log-level", slog.LevelWarn, "lowest `LEVEL` that is logged to standard error and log.file: debug, info, warn or error")
 	cmd.Flags().StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")

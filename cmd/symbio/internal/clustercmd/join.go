@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/discovery"
+	"symbio/internal/agent/node/peers"
 	"symbio/security/identity"
 )
 
@@ -44,8 +48,10 @@ func cmdClusterJoin(env *command.Env) *cobra.Command {
 				return command.Usage(err)
 			}
 			// A name without a port would be dialled at port 0.
-			if _, port, err := net.SplitHostPort(args[1]); err != nil || port == "" {
-				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946", args[1]))
+			if _, port, err := net.SplitHostPort(args[1]); !discovery.IsURL(args[1]) && (err != nil || port == "") {
+				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946, or wss://HOST/PATH", args[1]))
+			} else if _, err := discovery.ParseURL(args[1]); discovery.IsURL(args[1]) && err != nil {
+				return command.Usage(fmt.Errorf("ADDRESS %q: %w", args[1], err))
 			}
 			state, name, err := command.NamedNode(env, file)
 			if err != nil {
@@ -59,9 +65,16 @@ func cmdClusterJoin(env *command.Env) *cobra.Command {
 			}
 			// JoinCluster dials the address and redeems the token. If the answer is lost, the same
 			// node may try again with the same token until it expires.
-			joined, err := state.Node(name).JoinCluster(cmd.Context(), listen, args[1], token)
+			dial, settings, err := dialer(env, file, args[1])
+			if err != nil {
+				return err
+			}
+			joined, err := state.Node(name).JoinCluster(cmd.Context(), listen, args[1], token, dial)
 			if err != nil {
 				return joinStatus(err)
+			}
+			if discovery.IsURL(args[1]) && !slices.Contains(settings.Peers, args[1]) {
+				env.Notef("mDNS does not find nodes behind a proxy: write %s under discovery.peers in the configuration, or start with symbio up --peer %[1]s", args[1])
 			}
 			out := joinJSON{joined.Authority, name, string(joined.ID), joined.Role, joined.NotAfter.UTC()}
 			if env.JSON {
@@ -78,6 +91,16 @@ func cmdClusterJoin(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 	cmd.Flags().BoolVar(&ifNeeded, "if-needed", false, "do nothing if this node is a member of that cluster with a valid certificate")
 	return cmd
+}
+
+// dialer returns what connects to addr, and the settings for discovery. They are read for a URL only: it may be of a
+// proxy whose certificate they make count.
+func dialer(env *command.Env, file, addr string) (func(context.Context, string) (net.Conn, error), config.Discovery, error) {
+	if !discovery.IsURL(addr) {
+		return nil, config.Discovery{}, nil
+	}
+	c, _, err := env.LoadConfig(file)
+	return func(ctx context.Context, addr string) (net.Conn, error) { return peers.Dial(ctx, c.Discovery, addr) }, c.Discovery, err
 }
 
 // joinStatus gives the error of a join its exit status: denied if the cluster refused, unavailable

@@ -144,16 +144,30 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		{"listen", "a running node", func(w *World) { w.Nodes = running() }, []string{"ok|node a answers on 127.0.0.1:7"}},
 		{"listen", "a running node that does not answer", func(w *World) { w.Nodes = running(); w.Dial = refuse("127.0.0.1:7") }, []string{"fail|connection refused|firewall"}},
 
+		{"listen", "WebSockets", webSocketAt, []string{"ok|127.0.0.1:0", "ok|here can accept WebSockets at ws://127.0.0.1:8080/symbio"}},
+		{"listen", "WebSockets at a port that is taken", func(w *World) { webSocketAt(w); w.Listen = refuseAt("127.0.0.1:8080") }, []string{"ok|127.0.0.1:0", "fail|could not accept WebSockets at ws://127.0.0.1:8080/symbio: it is broken|node.websocket"}},
+		{"listen", "WebSockets of a running node", func(w *World) { webSocketAt(w); w.Nodes = running() }, []string{"ok|node a answers", "ok|WebSockets are accepted at ws://127.0.0.1:8080/symbio"}},
+		{"listen", "WebSockets of a node that began without", func(w *World) { webSocketAt(w); w.Nodes = running(); w.Dial = refuse(":8080/symbio") }, []string{"ok|node a answers", "warn|no node accepts WebSockets at ws://127.0.0.1:8080/symbio: connection refused|restart the node"}},
+
 		{"peer", "none", nil, nil},
-		{"peer", "here", peers("127.0.0.1:7", "[::1]:7"), []string{"ok|127.0.0.1:7 answers", "ok|[::1]:7 answers"}},
-		{"peer", "not running", func(w *World) { peers("127.0.0.1:7")(w); w.Dial = refuse(":7") }, []string{"fail|127.0.0.1:7 does not answer: connection refused|symbio up"}},
-		{"peer", "unknown name", func(w *World) { lan(w); peers("kitchen:7")(w) }, []string{"fail|kitchen:7: its name cannot be looked up|discovery.peers"}},
+		{"peer", "here", namedPeers("127.0.0.1:7", "[::1]:7"), []string{"ok|127.0.0.1:7 answers", "ok|[::1]:7 answers"}},
+		{"peer", "not running", func(w *World) { namedPeers("127.0.0.1:7")(w); w.Dial = refuse(":7") }, []string{"fail|127.0.0.1:7 does not answer: connection refused|symbio up"}},
+		{"peer", "a URL", namedPeers("wss://localhost/symbio"), []string{"ok|wss://localhost/symbio answers, after"}},
+		{"peer", "a URL behind which nothing runs", func(w *World) {
+			lan(w)
+			namedPeers("wss://kitchen/symbio")(w)
+			w.Dial = func(context.Context, string) error {
+				return &net.OpError{Err: errors.New("HTTP 502 Bad Gateway: the proxy does not reach it; start it")}
+			}
+		}, []string{"fail|wss://kitchen/symbio does not open: HTTP 502 Bad Gateway: the proxy does not reach it|start it"}},
+		{"peer", "a URL of another machine without a cluster", namedPeers("ws://10.0.0.7/symbio"), []string{"fail|ws://10.0.0.7/symbio is on another machine|symbio cluster join"}},
+		{"peer", "unknown name", func(w *World) { lan(w); namedPeers("kitchen:7")(w) }, []string{"fail|kitchen:7: its name cannot be looked up|discovery.peers"}},
 		{"peer", "by name, at its second address", func(w *World) {
 			lan(w)
-			peers("kitchen:7")(w)
+			namedPeers("kitchen:7")(w)
 			w.Resolver, w.Dial = names{"kitchen": {"10.0.0.7", "10.0.0.8"}}, refuse("10.0.0.7")
 		}, []string{"ok|kitchen:7 answers at 10.0.0.8:7"}},
-		{"peer", "on another machine, without a cluster", peers("10.0.0.7:7"), []string{"fail|without a cluster|symbio cluster join TOKEN ADDRESS"}},
+		{"peer", "on another machine, without a cluster", namedPeers("10.0.0.7:7"), []string{"fail|without a cluster|symbio cluster join TOKEN ADDRESS"}},
 
 		{"dns", "a group", func(w *World) {
 			lan(w)
@@ -332,8 +346,19 @@ func port(v4, v6 error) func(*World) {
 	return func(w *World) { w.MDNSPort = func() (error, error) { return v4, v6 } }
 }
 
-func peers(entries ...string) func(*World) {
+func namedPeers(entries ...string) func(*World) {
 	return func(w *World) { w.Options.Settings.Discovery.Peers = entries }
+}
+
+func webSocketAt(w *World) { w.Options.Settings.Node.WebSocket = "ws://127.0.0.1:8080/symbio" }
+
+func refuseAt(addr string) func(string) error {
+	return func(at string) error {
+		if at == addr {
+			return errors.New("it is broken")
+		}
+		return nil
+	}
 }
 
 func group(w *World, name string) { w.Options.Settings.Discovery.DNS = []string{name} }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/discovery"
 	"symbio/discovery/mdns"
 )
 
@@ -104,6 +105,9 @@ func mdnsPort(_ context.Context, w *World) []Finding {
 // listen checks the TCP port. The running nodes must answer on theirs; without any, a new node must
 // be able to open the configured one.
 func listen(ctx context.Context, w *World) (out []Finding) {
+	defer func() {
+		out = append(out, webSocket(w.Options.Settings.Node.WebSocket, len(w.Nodes) > 0, func(url string) error { return w.dial(ctx, url) }, w.Listen)...)
+	}()
 	for _, n := range w.Nodes {
 		// The check of the nodes reports this one, and its address is unknown.
 		if n.Err != nil {
@@ -129,6 +133,24 @@ func listen(ctx context.Context, w *World) (out []Finding) {
 		return []Finding{fail("stop the program that has the port, or choose another: symbio up --listen HOST:PORT", "a node started here could not listen on %s: %v", addr, err)}
 	}
 	return []Finding{ok("a node started here can listen on %s", addr)}
+}
+
+// webSocket checks the URL of node.websocket in the same way: dial opens it if nodes run, else listen its address.
+func webSocket(at string, running bool, dial, listen func(string) error) []Finding {
+	u, err := discovery.ParseURL(at)
+	if err != nil {
+		return nil // there is none, or the check of the configuration reports it
+	}
+	if running {
+		if err := dial(u.String()); err != nil {
+			return []Finding{warn("restart the node that has it in its configuration", "no node accepts WebSockets at %s: %v", u, err)}
+		}
+		return []Finding{ok("WebSockets are accepted at %s", u)}
+	}
+	if err := listen(u.Host); err != nil {
+		return []Finding{fail("stop the program that has the port, or choose another for node.websocket", "a node started here could not accept WebSockets at %s: %v", u, err)}
+	}
+	return []Finding{ok("a node started here can accept WebSockets at %s", u)}
 }
 
 // reachable returns an address that this machine can dial for a listen address: the loopback

@@ -34,12 +34,18 @@ func each[In, Out any](items []In, f func(In) Out) []Out {
 	return out
 }
 
-// peer looks up the name of an entry and connects to its addresses. entry is host:port, as under
-// discovery.peers.
+// peer looks up the name of an entry and connects to its addresses. entry is host:port or a
+// URL, as under discovery.peers.
 func (w *World) peer(ctx context.Context, entry string) Finding {
+	if u, err := discovery.ParseURL(entry); err == nil {
+		if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !w.worthDialling(ip) {
+			return w.reach(ctx, entry, nil)
+		}
+		return w.reach(ctx, entry, []string{entry})
+	}
 	host, port, err := net.SplitHostPort(entry)
 	if err != nil {
-		return fail("write it as host:port", "%s: %v", entry, err)
+		return fail("write it as host:port, or as wss://host/path", "%s: %v", entry, err)
 	}
 	// The lookup gets half of the time, so that the other half is left for the connections.
 	short, cancel := context.WithTimeout(ctx, checkTimeout/2)
@@ -68,7 +74,8 @@ func (w *World) worthDialling(ip netip.Addr) bool {
 }
 
 // firewall is the advice for a node that does not answer.
-const firewall = "start the node there (symbio up), and let the firewalls between pass TCP to that port; check the address"
+const firewall = "start the node there (symbio up), and let the firewalls between pass TCP to that port; check the address; " +
+	"where only HTTP gets through, set node.websocket there behind a proxy, and name the node here as wss://HOST/PATH"
 
 // reach dials all addresses of a peer at the same time and reports the first that answers. It
 // cancels the others and waits for them. Without addrs it returns the advice to join a cluster:
@@ -103,6 +110,9 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 	var first error
 	for range addrs {
 		a := <-answers
+		if a.err == nil && a.addr == who {
+			return ok("%s answers, after %.1f ms", who, a.took.Seconds()*1000)
+		}
 		if a.err == nil {
 			return ok("%s answers at %s, after %.1f ms", who, a.addr, a.took.Seconds()*1000)
 		}
@@ -112,6 +122,10 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 				first = fmt.Errorf("%s: %w", a.addr, a.err)
 			}
 		}
+	}
+	if discovery.IsURL(who) {
+		why, fix := splitAdvice(first.Error(), "check the URL, the proxy there, and the node behind it")
+		return fail(fix, "%s does not open: %s", who, why)
 	}
 	return fail(firewall, "%s does not answer: %v", who, first)
 }
@@ -207,7 +221,11 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 					out = append(out, ok("node %s knows %s from before, which does not run now", n.Name, called(p)))
 					break
 				}
-				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.GetWhy()))
+				why, fix := p.GetWhy(), firewall
+				if discovery.IsURL(p.GetAddr()) {
+					why, fix = splitAdvice(why, "check the URL, the proxy there, and the node behind it")
+				}
+				out = append(out, warn(fix, "%s and cannot reach it: %s", who, why))
 			case "refused":
 				why, fix := splitAdvice(p.GetWhy(), "put both under one authority: symbio cluster join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
 				out = append(out, warn(fix, "%s and they refuse each other: %s", who, why))

@@ -20,6 +20,7 @@ import (
 	"symbio/discovery/mdns"
 	"symbio/internal/agent/node/exec"
 	"symbio/internal/agent/node/models"
+	"symbio/internal/agent/node/peers"
 	statedir "symbio/internal/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -57,7 +58,7 @@ type World struct {
 	MDNSPort func() (v4, v6 error)
 	// Listen opens a TCP address and closes it.
 	Listen func(addr string) error
-	// Dial opens a TCP connection and closes it.
+	// Dial opens a TCP connection, or the WebSocket of a URL, and closes it.
 	Dial func(ctx context.Context, addr string) error
 	// Resolver looks up the names of discovery.peers and discovery.dns.
 	Resolver dns.Resolver
@@ -180,8 +181,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 			return l.Close()
 		},
 		Dial: func(ctx context.Context, addr string) error {
-			var d net.Dialer
-			c, err := d.DialContext(ctx, "tcp", addr)
+			c, err := peers.Dial(ctx, o.Settings.Discovery, addr)
 			if err != nil {
 				return err
 			}

@@ -46,6 +46,7 @@ type Peers struct {
 
 	cfg      Config
 	listener net.Listener
+	web      net.Listener // of WebSockets; nil = none
 	roster   *discovery.Roster
 }
 
@@ -69,6 +70,13 @@ func Open(c Config) (_ *Peers, err error) {
 	if p.listener, err = net.Listen("tcp", at); err != nil {
 		return p, fmt.Errorf("listening for other nodes: %w; choose another address with --listen, or with the key node.listen", err)
 	}
+	if p.web, err = listenWebSocket(c.Settings.Node.WebSocket, c.Logger); err != nil {
+		return p, err
+	}
+	dialer, err := newDialer(c.Settings.Discovery)
+	if err != nil {
+		return p, err
+	}
 	known := map[community.NodeID]netip.AddrPort{}
 	for id, a := range c.Kept.Addresses() {
 		known[id] = a.Addr
@@ -79,7 +87,7 @@ func Open(c Config) (_ *Peers, err error) {
 	}
 	self, tag, log := string(p.Identity.ID()), p.Identity.Tag(), c.Logger
 	p.Network, err = grpcpeer.New(grpcpeer.Config{
-		Identity: p.Identity, Listener: p.listener, Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
+		Identity: p.Identity, Listener: p.listener, WebSocket: p.web, DialURL: dialer.Dial, Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
 		Limits: limits(c.Settings), Logger: log, Report: p.report,
 	})
 	if err != nil {
@@ -94,10 +102,12 @@ func Open(c Config) (_ *Peers, err error) {
 // Addr returns the address where the node listens, with its port.
 func (p *Peers) Addr() string { return p.listener.Addr().String() }
 
-// Close closes the listener. The network has closed it already if it ran.
+// Close closes the listeners. The network has closed them already if it ran.
 func (p *Peers) Close() {
-	if p.listener != nil {
-		_ = p.listener.Close()
+	for _, l := range []net.Listener{p.listener, p.web} {
+		if l != nil {
+			_ = l.Close()
+		}
 	}
 }
 

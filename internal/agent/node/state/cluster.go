@@ -175,10 +175,11 @@ func (n Node) InitCluster(cluster, listen string) (*identity.Identity, error) {
 	return n.Identity()
 }
 
-// JoinCluster makes the node a member of the cluster of the token. addr is a
-// node that holds the authority. Joining the same cluster again renews the
+// JoinCluster makes the node a member of the cluster of the token. addr is where
+// dial reaches a node that holds the authority. Joining the same cluster again renews the
 // membership; another cluster is an error.
-func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identity.Token) (*identity.Admission, error) {
+func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identity.Token,
+	dial func(ctx context.Context, addr string) (net.Conn, error)) (*identity.Admission, error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 	if err != nil {
 		return nil, err
 	}
-	a, err := grpcpeer.Enrol(ctx, addr, token, key, n.name, nil)
+	a, err := grpcpeer.Enrol(ctx, addr, token, key, n.name, dial)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func TestClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Node("a").JoinCluster(t.Context(), "", "127.0.0.1:1", token); err == nil || !strings.Contains(err.Error(), "authority of cluster lab") {
+	if _, err := s.Node("a").JoinCluster(t.Context(), "", "127.0.0.1:1", token, nil); err == nil || !strings.Contains(err.Error(), "authority of cluster lab") {
 		t.Errorf("joining from where the cluster was made: got %v", err)
 	}
 }
