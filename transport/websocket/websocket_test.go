@@ -13,7 +13,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,7 +256,7 @@ func frame(opcode byte, length uint64, payload string) string {
 }
 
 // hostile opens a WebSocket by hand, sends text over it, and returns what Read returns.
-func (l *lan) hostile(t *testing.T, text string) ([]byte, error, net.Conn) {
+func (l *lan) hostile(t *testing.T, text string) ([]byte, net.Conn, error) {
 	t.Helper()
 	c := l.request(t, upgrade+"\r\n")
 	far, err := l.Accept()
@@ -270,7 +273,7 @@ func (l *lan) hostile(t *testing.T, text string) ([]byte, error, net.Conn) {
 		t.Fatal(err)
 	}
 	n, err := far.Read(buf)
-	return buf[:n], err, far
+	return buf[:n], far, err
 }
 
 func TestHostileFramesAreRefused(t *testing.T) {
@@ -288,7 +291,7 @@ func TestHostileFramesAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, l *lan) {
-				if got, err, _ := l.hostile(t, x.text); err == nil || !strings.Contains(err.Error(), x.want) {
+				if got, _, err := l.hostile(t, x.text); err == nil || !strings.Contains(err.Error(), x.want) {
 					t.Errorf("read %q, %v, want an error with %q", got, err, x.want)
 				}
 			})
@@ -299,7 +302,7 @@ func TestHostileFramesAreRefused(t *testing.T) {
 // A message that claims to be long is not waited for, nor is memory set aside for it.
 func TestHugeMessageIsReadAsItComes(t *testing.T) {
 	bubble(t, func(t *testing.T, l *lan) {
-		got, err, far := l.hostile(t, frame(2, 1<<62, "hello"))
+		got, far, err := l.hostile(t, frame(2, 1<<62, "hello"))
 		if err != nil || string(got) != "hello" {
 			t.Errorf("read %q, %v", got, err)
 		}
@@ -331,7 +334,7 @@ func TestSlowMessageIsReadInPieces(t *testing.T) {
 func TestEmptyMessagesEndAtTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, l *lan) {
 		begun := time.Now()
-		_, err, _ := l.hostile(t, strings.Repeat(frame(2, 0, ""), 100_000))
+		_, _, err := l.hostile(t, strings.Repeat(frame(2, 0, ""), 100_000))
 		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) > 6*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
@@ -487,4 +490,75 @@ func ExampleDialer() {
 	_, err := websocket.Dialer{}.Dial(context.Background(), "ws://127.0.0.1:1/symbio")
 	fmt.Println(err)
 	// Output: dial tcp 127.0.0.1:1: connect: connection refused
+}
+
+// The environment names a forward proxy, which is asked for a connection to the other proxy. A process reads it once, so
+// the test runs itself in another one.
+func TestDialGoesThroughForwardProxy(t *testing.T) {
+	const proxy = "proxy.example:3128"
+	if os.Getenv("HTTPS_PROXY") != "http://user:secret@"+proxy {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), "HTTPS_PROXY=http://user:secret@"+proxy, "NO_PROXY=")
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	// Behind the forward proxy, a proxy that ends TLS for example.com, and the node behind that.
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := websocket.NewListener(websocket.Config{Listener: tcp, Path: "/symbio"})
+	defer node.Close()
+	far, err := url.Parse("http://" + tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(far))
+	defer server.Close()
+	forward := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Host != "example.com:443" || r.Header.Get("Proxy-Authorization") == "" {
+			t.Errorf("the forward proxy is asked for %s %s with %v", r.Method, r.Host, r.Header)
+		}
+		out, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer out.Close()
+		in, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer in.Close()
+		_, _ = io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
+		go io.Copy(out, buffered)
+		_, _ = io.Copy(in, out)
+	}))
+	defer forward.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	d := websocket.Dialer{Roots: roots, DialTCP: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != proxy {
+			t.Errorf("%s is dialed, past the forward proxy", addr)
+		}
+		return new(net.Dialer).DialContext(ctx, network, forward.Listener.Addr().String())
+	}}
+	near, err := d.Dial(t.Context(), "wss://example.com/symbio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	other, err := node.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	go io.WriteString(near, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(other, got); err != nil || string(got) != "hello" {
+		t.Errorf("read %q, %v", got, err)
+	}
 }
