@@ -115,7 +115,7 @@ func TestSpendingCountsOverRestartOfBorrower(t *testing.T) {
 				<-killed
 				restart(inner)
 				open, err := inner.Recover(t.Context())
-				if err != nil || len(open) != 1 || !open[0].Open {
+				if err != nil || len(open) != 1 || !open[0].Exchange.Open {
 					t.Fatalf("interrupted are %+v, %v", open, err)
 				}
 				order.Session = open[0]

@@ -185,7 +185,7 @@ func (r *record) loseChildren(ctx context.Context) (string, error) {
 	}
 	for _, c := range below {
 		switch {
-		case c.Open:
+		case c.Exchange.Open:
 			err = loseSession(ctx, r.journal, c.ID)
 			fallthrough
 		case c.State == session.Lost && !c.Updated.Before(own[0].Time): // an earlier restart ended before the model was told

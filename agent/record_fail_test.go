@@ -133,7 +133,7 @@ func (w *witness) life(restarted bool) (text string, err error) {
 		if err != nil || len(all) == 0 {
 			return "", err // nothing was recorded
 		}
-		if o.Session, task = all[0], "more"; all[0].Open {
+		if o.Session, task = all[0], "more"; all[0].Exchange.Open {
 			task = ""
 		}
 	}

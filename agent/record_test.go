@@ -129,7 +129,7 @@ func TestOtherNodeCannotResumeATask(t *testing.T) {
 			t.Fatal(err)
 		}
 		reply, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Requester: []string{"other"}})
-		if err == nil || !f.Session(m.ID).Open {
+		if err == nil || !f.Session(m.ID).Exchange.Open {
 			t.Errorf("another node's empty signal was answered %q, %v; want an error, and the task still open", reply.Data, err)
 		}
 		reply, err = h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task"})

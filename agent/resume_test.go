@@ -66,7 +66,7 @@ func TestClockOfAResumedTask(t *testing.T) {
 		h.background(m, "go")
 		time.Sleep(10*time.Minute + time.Second)
 		open := h.stop(j, m)
-		if len(open) != 1 || !open[0].Open {
+		if len(open) != 1 || !open[0].Exchange.Open {
 			t.Fatalf("interrupted are %+v", open)
 		}
 		ran := session.RunningTime(session.Latest(entriesOf(t, store, open[0].ID)))

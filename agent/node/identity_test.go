@@ -78,7 +78,7 @@ func TestTaskGoesOnUnderNewIdentity(t *testing.T) {
 	}
 	await(func(e event.Event) bool { return event.PartOf[event.Session](e).State == string(session.Done) })
 	all, err := n.sessions.Store().Sessions(t.Context(), session.Filter{})
-	if err != nil || len(all) != 1 || all[0].State != session.Done || all[0].Open || all[0].Tasks != 1 {
+	if err != nil || len(all) != 1 || all[0].State != session.Done || all[0].Exchange.Open || all[0].Tasks != 1 {
 		t.Errorf("the sessions are %+v, %v", all, err)
 	}
 	stop()

@@ -105,7 +105,7 @@ func fillSessions(b *testing.B, file, workspace string, size int) {
 		now := time.Now().UTC()
 		info := session.Info{ID: id, Root: id, Dir: workspace, Title: "What is the weather?", State: session.Done, Created: now, Updated: now}
 		if n%100 == 0 {
-			info.State, info.Open = session.Interrupted, true
+			info.State, info.Exchange.Open = session.Interrupted, true
 		}
 		entries := []session.Entry{{Kind: session.Task, Time: now, Message: &llm.Message{Role: llm.User, Text: "What is the weather?"}}}
 		for range each / result {

@@ -53,7 +53,7 @@ func TestForkTakesOverWholeExchanges(t *testing.T) {
 			t.Errorf("fork up to %d has %v, want %v", turn, got, want)
 		}
 		tasks := (len(want) - 1) / 3
-		if i.ID == from.ID || i.Root != i.ID || i.Member != "" || i.Requester != "" || i.Title != "one (fork)" || i.State != session.Done || i.Open || i.Turns != tasks || i.Tasks != tasks || i.Spent.Tokens != int64(7*tasks) || i.Dir != "/d" {
+		if i.ID == from.ID || i.Root != i.ID || i.Member != "" || i.Requester != "" || i.Title != "one (fork)" || i.State != session.Done || i.Exchange.Open || i.Turns != tasks || i.Tasks != tasks || i.Spent.Tokens != int64(7*tasks) || i.Dir != "/d" {
 			t.Errorf("fork up to %d is %+v", turn, i)
 		}
 	}

@@ -163,7 +163,7 @@ func (j *Journal) IsInUse(id string) bool {
 	l := j.open[id]
 	j.mu.Unlock()
 	i := l.Info()
-	return i.Open || i.Keep
+	return i.Exchange.Open || i.Keep
 }
 
 // Flush returns when all that was added is durable, or lost with an error that the next Commit of its
@@ -281,7 +281,7 @@ func (l *Log) Reopen(ctx context.Context) (entries []Entry, err error) {
 func (l *Log) release() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taken = !l.info.Open && !l.info.Keep
+	l.taken = !l.info.Exchange.Open && !l.info.Keep
 	return l.taken
 }
 
@@ -473,42 +473,43 @@ const maxTitle = 60
 // apply changes the description by an entry.
 func (i *Info) apply(e Entry) {
 	i.Updated = e.Time
+	x := &i.Exchange
 	switch e.Kind {
 	case Approval:
-		i.Pending = true
+		x.Pending = true
 	case Task, Decision, Call, Result, Answer, End:
-		i.Pending = false
+		x.Pending = false
 	}
 	switch e.Kind {
 	case Task:
-		i.State, i.Open, i.Restarts = Working, true, 0
+		i.State, x.Open, x.Restarts = Working, true, 0
 		i.Tasks++
 		if i.Title == "" {
 			line, _, _ := strings.Cut(strings.TrimFunc(e.Message.Text, unicode.IsSpace), "\n")
 			i.Title = visible.TruncateRunes(line, maxTitle)
 		}
 	case Resume:
-		i.State, i.Open, i.Asked = Working, true, 0
-		i.Restarts++
+		i.State, x.Open, x.Asked = Working, true, 0
+		x.Restarts++
 	case Request:
 		i.Spent.ModelCalls++
 		i.Spent.Tokens += int64(e.Usage.Input)
-		i.Asked = int64(e.Usage.Input)
+		x.Asked = int64(e.Usage.Input)
 	case Answer, Compaction, Report:
 		if e.Kind == Answer {
 			i.Turns++
-			i.Restarts = 0
+			x.Restarts = 0
 		}
 		if e.IsReport() {
-			i.Spent.Tokens -= i.Asked
+			i.Spent.Tokens -= x.Asked
 		}
-		i.Asked = 0
+		x.Asked = 0
 	case Child:
 		i.Spent.Agents++
 	case Lent:
 		i.Spent = i.Spent.Add(*e.Spent)
 	case End:
-		i.State, i.Open, i.Asked = e.Status, false, 0
+		i.State, x.Open, x.Asked = e.Status, false, 0
 	}
 	if e.Usage != nil && e.Kind != Request {
 		i.Spent.Tokens += int64(e.Usage.Input + e.Usage.Output)

@@ -119,7 +119,7 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 		if err := l.Commit(text("kept"), session.Entry{Kind: session.End, Status: c.status}); err != nil {
 			t.Error(err)
 		}
-		if i := l.Info(); i.Open != c.open || c.open && i.State != session.Working {
+		if i := l.Info(); i.Exchange.Open != c.open || c.open && i.State != session.Working {
 			t.Errorf("after an end with %s the session is %+v", c.status, i)
 		}
 		if all := entriesOf(t, j.Store(), l.Info().ID, 0); all[1].Text != "kept" || (len(all) == 2) != c.open {
@@ -171,7 +171,7 @@ func TestJournalRecoverEndsLogsOfFormerLife(t *testing.T) {
 					t.Fatal(err)
 				}
 				all, err := s.Sessions(t.Context(), session.Filter{})
-				if err != nil || len(all) != 1 || !all[0].Keep || all[0].Restarts != 1 || len(entriesOf(t, s, now.Info().ID, 0)) != 3 {
+				if err != nil || len(all) != 1 || !all[0].Keep || all[0].Exchange.Restarts != 1 || len(entriesOf(t, s, now.Info().ID, 0)) != 3 {
 					t.Errorf("the session is %+v, %v", all, err)
 				}
 			})

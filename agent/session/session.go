@@ -222,24 +222,30 @@ type Info struct {
 	// that goes on with it.
 	Item  bool  `json:"item,omitempty"`
 	State State `json:"state"`
-	// Open is true from the Task to the End of an exchange, see CanGoOn.
-	Open    bool      `json:"open,omitempty"`
-	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated"`
+	// Exchange is what is known of the latest exchange.
+	Exchange Exchange  `json:"exchange,omitzero"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
 	// Tasks counts the exchanges that began.
 	Tasks int `json:"tasks"`
 	// Turns counts the answers of the model, Spent what they cost, over all exchanges.
 	Turns int          `json:"turns"`
 	Spent budget.Spent `json:"spent"`
-	// Asked is the estimated size of the request that the model has not answered, in tokens. Spent has
+	// Limits is the budget of each task, as it was asked for.
+	Limits budget.Limits `json:"limits,omitzero"`
+}
+
+// Exchange describes the latest exchange of a session.
+type Exchange struct {
+	// Open is true from the Task to the End of the exchange, see Info.CanGoOn.
+	Open bool `json:"open,omitempty"`
+	// Asked is the estimated size of the request that the model has not answered, in tokens. Info.Spent has
 	// it, because the provider may charge it although the node ends before the answer is recorded.
 	Asked int64 `json:"asked,omitempty"`
 	// Pending is true while an approval waits for a person. PendingApproval finds it in the entries.
 	Pending bool `json:"pending,omitempty"`
 	// Restarts is how often the exchange was resumed since the model answered.
 	Restarts int `json:"restarts,omitempty"`
-	// Limits is the budget of each task, as it was asked for.
-	Limits budget.Limits `json:"limits,omitzero"`
 }
 
 // MaxContents is how many bytes of files a session keeps. The content before later changes is not

@@ -65,8 +65,8 @@ func TestInfoTellsPendingApproval(t *testing.T) {
 		if err := log.Commit(c.entries...); err != nil {
 			t.Fatal(err)
 		}
-		if i := log.Info(); i.Pending != c.pending || i.Restarts != c.restarts {
-			t.Errorf("%s: pending %t after %d restarts, want %t and %d", name, i.Pending, i.Restarts, c.pending, c.restarts)
+		if i := log.Info(); i.Exchange.Pending != c.pending || i.Exchange.Restarts != c.restarts {
+			t.Errorf("%s: pending %t after %d restarts, want %t and %d", name, i.Exchange.Pending, i.Exchange.Restarts, c.pending, c.restarts)
 		}
 		if _, pending := session.PendingApproval(c.entries); pending != c.pending {
 			t.Errorf("%s: the entries have a pending approval: %t, want %t", name, pending, c.pending)

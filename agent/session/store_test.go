@@ -131,7 +131,7 @@ func keepsOrder(t *testing.T, s session.Store) {
 
 func keepsFields(t *testing.T, s session.Store) {
 	i, cost := info("a", 0), 0.25
-	i.Title, i.Dir, i.Node, i.Agent, i.Name, i.Member, i.Model, i.Parent, i.Requester, i.Keep, i.Open, i.Turns = "t", "/d", "n", "g", "m", "id", "o", "p", "r", true, true, 3
+	i.Title, i.Dir, i.Node, i.Agent, i.Name, i.Member, i.Model, i.Parent, i.Requester, i.Keep, i.Exchange.Open, i.Turns = "t", "/d", "n", "g", "m", "id", "o", "p", "r", true, true, 3
 	commit(t, s, i,
 		session.Entry{Kind: session.Answer, Time: started, Usage: &llm.Usage{Input: 1, Cost: &cost}, Message: &llm.Message{
 			Role: llm.Assistant, Text: "né\x00w", Thinking: []llm.Thinking{{Text: "hm", Signature: "s"}}, Calls: []llm.ToolCall{{ID: "1", Name: "f", Args: []byte(`{"x": 1}`)}},
@@ -293,7 +293,7 @@ func recovers(t *testing.T, s session.Store) {
 		state         session.State
 	}{{"idle", "", session.Idle}, {"own", "", session.Working}, {"lent", "node b", session.Working}, {"done", "node b", session.Done}, {"failed", "", session.Failed}, {"lost", "", session.Lost}} {
 		x := info(i.id, 0)
-		x.State, x.Requester, x.Title, x.Open = i.state, i.requester, "title of "+i.id, i.state == session.Working
+		x.State, x.Requester, x.Title, x.Exchange.Open = i.state, i.requester, "title of "+i.id, i.state == session.Working
 		commit(t, s, x, text("words"))
 	}
 	before := expect(t, s, session.Filter{}, "own", "lost", "lent", "idle", "failed", "done")
@@ -418,7 +418,7 @@ func prunesNoUnfinished(t *testing.T, s session.Store) {
 	}
 	none := func(*session.Info) {}
 	state := func(st session.State) func(*session.Info) {
-		return func(i *session.Info) { i.State, i.Open = st, true }
+		return func(i *session.Info) { i.State, i.Exchange.Open = st, true }
 	}
 	write("open", "", state(session.Interrupted))
 	write("keep", "", func(i *session.Info) { i.Keep = true })

@@ -74,7 +74,7 @@ func Around(text, words string) string {
 }
 
 // CanGoOn reports whether the latest exchange has no end and is not lost.
-func (i Info) CanGoOn() bool { return i.Open && i.State != Lost }
+func (i Info) CanGoOn() bool { return i.Exchange.Open && i.State != Lost }
 
 // Recovered returns the state of a Working session whose node has ended.
 func (i Info) Recovered() State {

@@ -353,7 +353,7 @@ func (n *CrashNode) Check(m *StrictModel, lent ...session.Info) {
 	n.T.Helper()
 	h := n.History()
 	root, ok := h.Root()
-	if !ok || root.State != session.Done || root.Open || len(h.Infos) > 2 {
+	if !ok || root.State != session.Done || root.Exchange.Open || len(h.Infos) > 2 {
 		n.T.Errorf("the sessions are %+v; want one that is done, and at most one of a sub-agent", h.Infos)
 		return
 	}
@@ -385,7 +385,7 @@ func (n *CrashNode) Check(m *StrictModel, lent ...session.Info) {
 		if i.Parent == "" {
 			continue
 		}
-		if i.Open {
+		if i.Exchange.Open {
 			n.T.Errorf("the session of the sub-agent is open: %+v", i)
 		}
 		if i.State == session.Done && !strings.Contains(TextsForModel(h.Entries[root.ID]), ChildAnswer) {

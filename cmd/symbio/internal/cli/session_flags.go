@@ -138,7 +138,7 @@ func (f *runFlags) resume(ctx context.Context, env *command.Env, flags *pflag.Fl
 	if !command.SameDir(i.Dir, dir) {
 		return false, command.Usage(fmt.Errorf("session %s belongs to another directory\nGo on with it there: cd %s", i.ID, visible.Escape(i.Dir)))
 	}
-	if f.req.Task == "" && !f.options.Keep && !(i.Open && i.Requester == "") {
+	if f.req.Task == "" && !f.options.Keep && !(i.Exchange.Open && i.Requester == "") {
 		return false, command.Usage(fmt.Errorf("session %s has no unfinished task: give one as an argument, or talk on with: symbio chat --resume %s", i.ID, i.ID))
 	}
 	f.req.Session = i.ID

@@ -156,7 +156,7 @@ type turn struct {
 // error ends the others.
 func (d *conversationStream) run(ctx context.Context, task string, pictures []*symbiov1.Picture, s session.Info, recv func() (*symbiov1.ConverseRequest, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
-	resume := task == "" && len(pictures) == 0 && s.Open
+	resume := task == "" && len(pictures) == 0 && s.Exchange.Open
 	if task != "" || len(pictures) > 0 || resume {
 		if err := d.enqueue(ctx, task, pictures); err != nil {
 			return err

@@ -96,7 +96,7 @@ func sessionData(ctx context.Context, v *view) (any, error) {
 		return nil, notFound(err)
 	}
 	c := conversation{Info: *lines[0].Session}
-	c.Resumable = c.Open && c.State == session.Interrupted && !v.cfg.Sessions.IsInUse(c.ID)
+	c.Resumable = c.Exchange.Open && c.State == session.Interrupted && !v.cfg.Sessions.IsInUse(c.ID)
 	for _, l := range lines[1:] {
 		if e := c.entry(l); e.Text != "" || len(e.Calls) > 0 {
 			c.Entries = append(c.Entries, e)

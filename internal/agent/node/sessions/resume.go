@@ -61,7 +61,7 @@ func (r *Resumer) unfinished(ctx context.Context, dir string) (all []session.Inf
 	}
 	found, err := r.cfg.Sessions.Store().Sessions(ctx, session.Filter{Dir: dir, States: []session.State{session.Interrupted}, Roots: true})
 	for _, s := range found {
-		if s.Open {
+		if s.Exchange.Open {
 			all = append(all, s)
 		}
 	}
@@ -111,9 +111,9 @@ func (r *Resumer) spawnKept(ctx context.Context) error {
 func (r *Resumer) restoreApprovals(ctx context.Context) (auto []session.Info, err error) {
 	all, err := r.unfinished(ctx, r.cfg.Dir)
 	for _, s := range all {
-		if s.Pending { // only then its entries are read, which may be many megabytes
+		if s.Exchange.Pending { // only then its entries are read, which may be many megabytes
 			err = errors.Join(err, r.restoreApproval(ctx, s))
-		} else if r.cfg.Sessions.cfg.Resume == config.ResumeAuto && s.Restarts < maxRestarts {
+		} else if r.cfg.Sessions.cfg.Resume == config.ResumeAuto && s.Exchange.Restarts < maxRestarts {
 			auto = append(auto, s)
 		}
 	}
@@ -142,7 +142,7 @@ func (r *Resumer) restoreApproval(ctx context.Context, s session.Info) error {
 // effect, because the task could not go on.
 func (r *Resumer) relistApproval(ctx context.Context, id string) {
 	all, err := r.cfg.Sessions.Store().Sessions(ctx, session.Filter{ID: id, States: []session.State{session.Interrupted}})
-	if err == nil && len(all) == 1 && all[0].Open && all[0].Pending { // else it has gone on, or an agent goes on with it and asks anew
+	if err == nil && len(all) == 1 && all[0].Exchange.Open && all[0].Exchange.Pending { // else it has gone on, or an agent goes on with it and asks anew
 		err = r.restoreApproval(ctx, all[0])
 	}
 	if err != nil && ctx.Err() == nil {

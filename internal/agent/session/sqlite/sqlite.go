@@ -472,7 +472,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, exc
 		var ids []byte
 		err = s.readers.QueryRowContext(ctx, `SELECT json_group_array(id) FROM sessions GROUP BY root
 			HAVING (max(updated) < ? OR ?) AND NOT max(state = 'working' OR CAST(info AS TEXT) ->> 'keep' IS 1
-				OR CAST(info AS TEXT) ->> 'open' IS 1 AND parent = '' AND state <> 'lost' OR id IN (SELECT value FROM json_each(?)))
+				OR CAST(info AS TEXT) ->> '$.exchange.open' IS 1 AND parent = '' AND state <> 'lost' OR id IN (SELECT value FROM json_each(?)))
 			ORDER BY max(updated) LIMIT 1`, before.UnixMicro(), maxBytes > 0 && size > maxBytes, string(names)).Scan(&ids)
 		if errors.Is(err, sql.ErrNoRows) {
 			return deleted, nil
