@@ -39,6 +39,7 @@ var lines = map[string][]string{
 // homes says which folders may use a library.
 var homes = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actor"},
+	"filippo.io/age":                    {"security/passphrase"},
 	"google.golang.org/grpc":            {"transport/grpcpeer", "proto", "agent/node", "cmd"}, // proto: generated stubs; node and cmd: the control socket
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
 	"github.com/coder/websocket":       {"transport/websocket"},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/agentcmd"
+	"symbio/cmd/symbio/internal/backupcmd"
 	"symbio/cmd/symbio/internal/clustercmd"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
@@ -93,6 +94,7 @@ func root(env *command.Env) *cobra.Command {
 		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
+		backupcmd.Backup(env), backupcmd.Restore(env),
 		demo.New(env), cmdUp(env), agentcmd.New(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
 		permissioncmd.New(env), cmdVersion(env), demo.Reports(env),
 	)

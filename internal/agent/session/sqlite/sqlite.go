@@ -174,17 +174,28 @@ func (s *Store) check() error {
 	query := `SELECT iif(count(x) >= 0, 'ok', '') FROM (SELECT max(id) x FROM entries UNION ALL SELECT max(seq) FROM events
 		UNION ALL SELECT max(session) FROM contents UNION ALL SELECT count(*) FROM (SELECT rowid FROM words LIMIT 1))`
 	if _, err := os.Stat(s.path + suspectSuffix); err == nil {
-		f, query = session.Filter{}, "PRAGMA quick_check(1)"
+		f, query = session.Filter{}, quickCheck
 	}
+	if err := s.isOK(context.Background(), query); err != nil {
+		return err
+	}
+	_, err := s.sessions(context.Background(), f)
+	return err
+}
+
+// quickCheck is the query that reads the whole file.
+const quickCheck = "PRAGMA quick_check(1)"
+
+// isOK returns an error unless the query, which checks the file, finds "ok".
+func (s *Store) isOK(ctx context.Context, query string) error {
 	var found string
-	if err := s.readers.QueryRow(query).Scan(&found); err != nil {
+	if err := s.readers.QueryRowContext(ctx, query).Scan(&found); err != nil {
 		return err
 	}
 	if found != "ok" {
 		return fmt.Errorf("%w: %s", session.ErrDamaged, found)
 	}
-	_, err := s.sessions(context.Background(), f)
-	return err
+	return nil
 }
 
 // explain adds to an error of SQLite what to do about it. If the file is damaged the store writes
