@@ -1,7 +1,7 @@
 # `make help` lists what there is.
 GO      ?= go
 TOOL     = $(GO) tool -modfile=.tools/go.mod
-PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbio/v1/control.proto
+PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbio/v1/gossip.proto symbio/v1/control.proto
 TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 SCRIPTS ?= 1000000

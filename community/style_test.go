@@ -29,10 +29,10 @@ const maxFileLines = 600
 
 // The limits of the product's code: all but tests, the packages for tests (isForTests), and generated files.
 const (
-	maxMethods       = 30     // of one type
-	maxComplexity    = 30     // cyclomatic, of one function
-	maxComplexityP95 = 11     // that 95 of 100 functions keep to
-	maxCode          = 98_279 // lines that are neither blank nor a comment
+	maxMethods       = 30      // of one type
+	maxComplexity    = 30      // cyclomatic, of one function
+	maxComplexityP95 = 11      // that 95 of 100 functions keep to
+	maxCode          = 102_279 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.

@@ -35,6 +35,7 @@ var clockUsers = map[string]string{
 	"security/permission/bash_unix_test.go differential.runReal":                                        "some scripts never end; of one that is ended early less is seen",
 	"security/permission/bash_unix_test.go differential.watch":                                          "some scripts never end; of one that is ended early less is seen",
 	"security/sandbox/run_linux_test.go TestSandboxEndsSetsidDaemon":                                    "input: when a command that would run for a day has to end",
+	"transport/grpcpeer/grpcpeertest/packets.go packetConn.WriteTo":                                     "input: how long a packet is under way",
 	"transport/grpcpeer/grpcpeertest/wire.go delayLine.Read":                                            "input: how long bytes are under way",
 	"transport/grpcpeer/grpcpeertest/pipe.go deadline.set":                                              "the deadline that the product gives to a connection",
 }

@@ -2,15 +2,21 @@ package identity
 
 import "crypto/tls"
 
-// ReverseProtocol is the TLS protocol (ALPN) of a reversed connection: the node that dials it
-// serves calls over it. Each side proves its identity exactly as on any other connection.
-const ReverseProtocol = "symbio-reverse/1"
+// TLS protocols (ALPN) of connections that are not for calls of the node that dialed. Each side proves its identity exactly as
+// on any other connection.
+const (
+	// ReverseProtocol is of a reversed connection: the node that dials it serves calls over it.
+	ReverseProtocol = "symbio-reverse/1"
+	// GossipProtocol is of the streams by which nodes tell each other about all nodes.
+	GossipProtocol = "symbio-gossip/1"
+)
 
-// ReverseServerTLS is ServerTLS for the node that a reversed connection is offered to.
-func (i *Identity) ReverseServerTLS() *tls.Config { return handshake{i, ReverseProtocol}.server() }
+// ProtocolServerTLS is ServerTLS for connections of another protocol.
+func (i *Identity) ProtocolServerTLS(protocol string) *tls.Config {
+	return handshake{i, protocol}.server()
+}
 
-// ReverseClientTLS is ClientTLS for the node that offers node expect to be called over the
-// connection.
-func (i *Identity) ReverseClientTLS(expect NodeID) *tls.Config {
-	return handshake{i, ReverseProtocol}.client(expect)
+// ProtocolClientTLS is ClientTLS for a connection of another protocol.
+func (i *Identity) ProtocolClientTLS(protocol string, expect NodeID) *tls.Config {
+	return handshake{i, protocol}.client(expect)
 }

@@ -12,7 +12,7 @@ import (
 func TestReversedConnectionIsProvenLikeAnyOther(t *testing.T) {
 	home := authority(t)
 	ann, bob, eve := issue(t, home), issue(t, home), issue(t, authority(t))
-	s, c, serverErr, clientErr := handshake(t, ann.ReverseServerTLS(), bob.ReverseClientTLS(ann.ID()))
+	s, c, serverErr, clientErr := handshake(t, ann.ProtocolServerTLS(identity.ReverseProtocol), bob.ProtocolClientTLS(identity.ReverseProtocol, ann.ID()))
 	if serverErr != nil || clientErr != nil {
 		t.Fatalf("server: %v, client: %v", serverErr, clientErr)
 	}
@@ -30,10 +30,10 @@ func TestReversedConnectionIsProvenLikeAnyOther(t *testing.T) {
 		server, client *tls.Config
 		want           error // of the client; nil = any
 	}{
-		{"a listener of the usual kind", ann.ServerTLS(), bob.ReverseClientTLS(ann.ID()), nil},
-		{"a client of the usual kind", ann.ReverseServerTLS(), bob.ClientTLS(ann.ID()), nil},
-		{"another node than expected", bob.ReverseServerTLS(), bob.ReverseClientTLS(ann.ID()), identity.ErrWrongNode},
-		{"another authority", ann.ReverseServerTLS(), eve.ReverseClientTLS(""), identity.ErrOtherAuthority},
+		{"a listener of the usual kind", ann.ServerTLS(), bob.ProtocolClientTLS(identity.ReverseProtocol, ann.ID()), nil},
+		{"a client of the usual kind", ann.ProtocolServerTLS(identity.ReverseProtocol), bob.ClientTLS(ann.ID()), nil},
+		{"another node than expected", bob.ProtocolServerTLS(identity.ReverseProtocol), bob.ProtocolClientTLS(identity.ReverseProtocol, ann.ID()), identity.ErrWrongNode},
+		{"another authority", ann.ProtocolServerTLS(identity.ReverseProtocol), eve.ProtocolClientTLS(identity.ReverseProtocol, ""), identity.ErrOtherAuthority},
 	} {
 		_, _, serverErr, clientErr := handshake(t, c.server, c.client)
 		if serverErr == nil && clientErr == nil {

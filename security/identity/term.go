@@ -16,24 +16,33 @@ func (i *Identity) Certificate() ([]byte, error) {
 	return c.Leaf.Raw, nil
 }
 
-// Extend returns until when an open connection with a peer may stay open, by a newer certificate
-// that the peer shows. who is the peer as the handshake has proven it. The certificate must be of
-// the same authority, for the same key and in the same role; otherwise the error is ErrWrongNode or
-// the time of verification. A copied certificate extends nothing, since the connection has proven the
-// key.
-func (i *Identity) Extend(who Peer, der []byte) (time.Time, error) {
+// CertificateProof is what a verified certificate proves.
+type CertificateProof struct {
+	Peer
+	// NotAfter is when the certificate ends.
+	NotAfter time.Time
+
+	public []byte
+}
+
+// VerifyCertificate verifies a certificate (DER) of another node, by whatever way it came: it must be of this identity's
+// authority. It returns ErrRemoved for a removed node, and otherwise the error of verification. It does not prove that who sent
+// it has its key.
+func (i *Identity) VerifyCertificate(der []byte) (CertificateProof, error) {
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the newer certificate of node %s: %w", who.ID, err)
+		return CertificateProof{}, fmt.Errorf("%w: %w", ErrNotNode, err)
 	}
 	p, err := i.cred.authority.verify(leaf, time.Now())
-	if err == nil && p != who {
-		err = ErrWrongNode
+	if err == nil && i.revoked.Has(p.ID) {
+		err = fmt.Errorf("%w: node %s", ErrRemoved, p.ID)
 	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("the newer certificate of node %s: %w", who.ID, err)
-	}
-	return leaf.NotAfter, nil
+	return CertificateProof{p, leaf.NotAfter, leaf.RawSubjectPublicKeyInfo}, err
+}
+
+// Signed reports whether the certificate's key has signed text (Identity.Sign).
+func (c CertificateProof) Signed(text, signature []byte) bool {
+	return Signed(c.ID, c.public, text, signature)
 }
 
 // Lapsed reports whether a connection whose certificate is valid until end has to be closed at now.

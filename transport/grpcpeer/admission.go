@@ -43,13 +43,15 @@ type admission struct {
 	onRefused  func(addr net.Addr, why error)
 	// reversed takes a connection over which this node is to call who opened it.
 	onReversed func(conn net.Conn, below *batchConn, state tls.ConnectionState) error
+	// onGossip takes a stream of gossip.
+	onGossip func(conn net.Conn, peer identity.Peer) error
 }
 
 // newAdmission returns the credentials for a server with identity id. join is nil when no node can
 // join here. onRefused is called for each refused connection with the reason, but not for
 // connections that just went away.
 func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(net.Addr, error)) *admission {
-	server, reversed := id.ServerTLS(), id.ReverseServerTLS()
+	server, reversed, gossip := id.ServerTLS(), id.ProtocolServerTLS(identity.ReverseProtocol), id.ProtocolServerTLS(identity.GossipProtocol)
 	var joining *tls.Config // nil: no node can join here
 	if g != nil {
 		joining = id.JoinTLS()
@@ -60,6 +62,8 @@ func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(n
 			return joining, nil
 		case slices.Contains(hello.SupportedProtos, identity.ReverseProtocol):
 			return reversed, nil
+		case slices.Contains(hello.SupportedProtos, identity.GossipProtocol):
+			return gossip, nil
 		}
 		return nil, nil
 	}
@@ -111,7 +115,24 @@ func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	if state.NegotiatedProtocol == identity.ReverseProtocol {
 		return nil, nil, d.dispatchReversed(conn, below, state)
 	}
+	if state.NegotiatedProtocol == identity.GossipProtocol {
+		return nil, nil, d.dispatchGossip(conn, state)
+	}
 	return d.admit(conn, raw, below, info.(credentials.TLSInfo))
+}
+
+// dispatchGossip hands over a stream of gossip. It refunds the attempt, as admit does.
+func (d *admission) dispatchGossip(conn net.Conn, state tls.ConnectionState) error {
+	p, err := identity.PeerOf(state)
+	if err == nil {
+		d.failures.refund(hostOf(conn.RemoteAddr()), time.Now())
+		err = d.onGossip(conn, p)
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	return credentials.ErrConnDispatched
 }
 
 // admit adds a connection with a verified certificate to the table of connections, and returns it

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"symbio/community"
@@ -19,10 +18,10 @@ import (
 // goroutine; mu guards the set and the candidates' fields.
 type candidates struct {
 	*local
-	dialer *dialer
+	dialer  *dialer
+	members *membership
 	// offers opens connections for the node of a link, which cannot dial this one, until ctx ends.
-	offers  func(ctx context.Context, l *link)
-	removed atomic.Pointer[string] // why this node seems to be removed from its cluster; nil = it does not
+	offers func(ctx context.Context, l *link)
 	// loops counts the goroutines of maintain and of reversed links. Add is guarded by mu, so that
 	// none starts after stop.
 	loops sync.WaitGroup // Add is guarded by mu
@@ -32,10 +31,12 @@ type candidates struct {
 	byKey map[string]*candidate // guarded by mu
 }
 
-// newCandidates returns an empty set. offers is set by New, because reverser and candidates need
+// newCandidates returns an empty set, with the members by gossip. offers is set by New, because reverser and candidates need
 // each other.
 func newCandidates(n *local, d *dialer) *candidates {
-	return &candidates{local: n, dialer: d, byKey: map[string]*candidate{}}
+	c := &candidates{local: n, dialer: d, byKey: map[string]*candidate{}}
+	c.members = newMembership(n, c)
+	return c
 }
 
 // candidate is one hinted node. Its key is the node id where discovery knows it, otherwise what was
@@ -55,7 +56,29 @@ type candidate struct {
 	proven       community.NodeID // that answered last
 	fails        int              // dials in a row without a link
 	isSelf       bool             // this node itself answered
+	crowd        crowdTurn
+	demand       demand
 	status       NodeStatus
+}
+
+// crowdTurn is when a candidate is dialed of many that are hinted at the same time.
+type crowdTurn struct {
+	added time.Time // when it was hinted at first
+	came  bool
+}
+
+// demand is what gossip and calls want of a candidate.
+type demand struct {
+	vouched bool         // it was a member by gossip: its record is proven
+	parked  bool         // it has no goroutine: its node is a member without a link
+	waiting []chan error // for the outcome of the next dial; capacity 1 each
+}
+
+// newCandidate returns a candidate that is named for the first time.
+func newCandidate(key string) *candidate {
+	now := time.Now()
+	return &candidate{key: key, changed: make(chan struct{}, 1), dropped: make(chan struct{}), crowd: crowdTurn{added: now},
+		status: NodeStatus{State: StateUnavailable, Since: now, Why: "not dialled yet"}}
 }
 
 // add takes a hint (Network.AddHint). The first hint of a key starts a goroutine, a later one
@@ -72,8 +95,7 @@ func (n *candidates) add(hint discovery.Candidate) {
 		return
 	}
 	if k == nil {
-		k = &candidate{key: hint.Key, changed: make(chan struct{}, 1), dropped: make(chan struct{})}
-		k.status = NodeStatus{State: StateUnavailable, Since: time.Now(), Why: "not dialled yet"}
+		k = newCandidate(hint.Key)
 		n.byKey[hint.Key] = k
 		if n.host != nil {
 			n.loops.Go(func() { n.maintain(k) })
@@ -87,10 +109,72 @@ func (n *candidates) add(hint discovery.Candidate) {
 		k.addrsChanged = k.addrsChanged || k.claimed != community.NodeID(hint.Node) || k.url != hint.URL || !slices.Equal(k.addrs, hint.Addrs)
 		k.claimed, k.addrs, k.url, k.sources = community.NodeID(hint.Node), slices.Clone(hint.Addrs), hint.URL, hint.Sources
 	}
+	n.wakeUp(k)
+}
+
+// wakeUp makes the goroutine of a candidate look at it again, and starts it if it was parked. The caller holds n.mu.
+func (n *candidates) wakeUp(k *candidate) {
+	if k.demand.parked && n.life.search.Err() == nil {
+		k.demand.parked = false
+		n.loops.Go(func() { n.maintain(k) })
+	}
 	select {
 	case k.changed <- struct{}{}:
 	default:
 	}
+}
+
+// answer tells those who wait for a dial how it ended. The caller holds candidates.mu.
+func (k *candidate) answer(err error) {
+	for _, w := range k.demand.waiting {
+		w <- err
+	}
+	k.demand.waiting = nil
+}
+
+// gossipDials is how many dials in a row, at least 4 s apart, a node gets that only gossip knew.
+const gossipDials = 100
+
+// gossipName is the source of the candidates that are members by gossip.
+const gossipName = "gossip"
+
+// wanted wakes the candidate of a node up, a new one if there is none. It returns nil if there is no room, or no address. The
+// caller holds n.mu.
+func (n *candidates) wanted(id community.NodeID, addrs []netip.AddrPort) *candidate {
+	for _, k := range n.byKey {
+		if (k.proven == id || k.claimed == id) && !k.gone {
+			k.demand.vouched = true
+			if len(addrs) > 0 && !slices.Contains(k.addrs, addrs[0]) {
+				k.addrs = slices.Concat(addrs[:1], k.addrs[:min(len(k.addrs), discovery.MaxAddrs-1)])
+			}
+			n.wakeUp(k)
+			return k
+		}
+	}
+	if len(addrs) == 0 || n.host == nil || n.life.search.Err() != nil || !n.hasRoom() {
+		return nil
+	}
+	k := newCandidate(string(id))
+	k.claimed, k.addrs, k.sources, k.demand.vouched = id, slices.Clone(addrs), []string{gossipName}, true
+	n.byKey[k.key] = k
+	n.loops.Go(func() { n.maintain(k) })
+	return k
+}
+
+// park ends the goroutine of a candidate whose node is a member without a link, in a large cluster, until a call or gossip wants
+// a link. It reports whether the goroutine ends.
+func (n *candidates) park(k *candidate, t target) bool {
+	id := cmp.Or(t.claimed, t.proven)
+	if id == "" || !n.members.isLarge() || !n.members.covers(id) {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(k.demand.waiting) > 0 || k.gone {
+		return false
+	}
+	k.demand.parked = true
+	return true
 }
 
 // start starts the goroutines of the candidates that were added before Run.
@@ -162,6 +246,7 @@ type target struct {
 	better          <-chan struct{} // of an introduced one: there may be a better hint; else nil
 	dropped         <-chan struct{}
 	isStale         func(endpoint) bool
+	heldBack        func() bool
 }
 
 // introduced reports whether only other nodes name the candidate, and it never was reached. The caller holds
@@ -176,7 +261,8 @@ const mdnsName = "mdns"
 // unproven reports whether the candidate was never reached, and only sources name it that any machine of the
 // network, or any node, can feed. The caller holds candidates.mu.
 func (k *candidate) unproven() bool {
-	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
+	byOthers := func(s string) bool { return s == introduced.Name || s == mdnsName }
+	return k.proven == "" && !k.demand.vouched && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return !byOthers(s) })
 }
 
 // next returns what to dial, or false when the candidate is not worth dialing any more: it is gone
@@ -185,7 +271,7 @@ func (k *candidate) unproven() bool {
 func (n *candidates) next(k *candidate) (target, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.life.search.Err() != nil || k.gone && (k.proven == "" || k.fails >= goneDials || k.status.State == StateLeft) {
+	if n.life.search.Err() != nil || k.forgotten() || k.gone && (k.proven == "" || k.fails >= goneDials || k.status.State == StateLeft) {
 		if n.byKey[k.key] == k {
 			delete(n.byKey, k.key)
 		}
@@ -193,11 +279,17 @@ func (n *candidates) next(k *candidate) (target, bool) {
 	}
 	k.addrsChanged = false
 	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), url: k.url, introduced: k.introduced(), unproven: k.unproven(),
-		dropped: k.dropped, isStale: func(e endpoint) bool { return n.isStale(k, e) }}
+		dropped: k.dropped, isStale: func(e endpoint) bool { return n.isStale(k, e) },
+		heldBack: func() bool { return n.members.holdBack(k) > 0 }}
 	if t.introduced {
 		t.better = k.changed
 	}
 	return t, true
+}
+
+// forgotten reports whether only gossip named the candidate, which did not answer for long. The caller holds candidates.mu.
+func (k *candidate) forgotten() bool {
+	return len(k.sources) == 1 && k.sources[0] == gossipName && k.fails >= gossipDials
 }
 
 // isStale reports whether no source names e any more. A dial of several addresses asks before each one.

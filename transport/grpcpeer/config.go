@@ -37,6 +37,9 @@ type Config struct {
 	// WebSocket accepts further connections, those that come through a proxy (package websocket). Run closes it.
 	// Default: none. As for Listen, other machines reach it directly only if Identity belongs to a cluster.
 	WebSocket net.Listener
+	// Packets carries gossip, at the port of the listener; Run closes it. Default: none if Listener is set, else UDP at the
+	// same address. Without it this node keeps a connection to each other one.
+	Packets net.PacketConn
 	// Name is the node's display name, which other nodes see.
 	Name string
 	// Authority is the directory in which this node would keep the cluster's authority if another

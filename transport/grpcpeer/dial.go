@@ -51,11 +51,15 @@ func (n *dialer) dial(t target) (*link, error) {
 		return nil, err
 	}
 	defer leave()
-	release, err := n.slots.acquire(n.life.search, t)
+	slots, err := n.slots.acquire(n.life.search, t)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	var handshake time.Duration // of the last address that took the connection
+	defer func() { slots.release(handshake) }()
+	if t.heldBack() { // others were reached meanwhile
+		return nil, errNewHint
+	}
 	if t.claimed != "" {
 		if _, err := identity.ParseNodeID(string(t.claimed)); err != nil {
 			return nil, fmt.Errorf("%w: %w", calls.ErrProtocol, err)
@@ -70,7 +74,7 @@ func (n *dialer) dial(t target) (*link, error) {
 		if firstErr != nil && t.isStale(e) {
 			continue // each address without a node takes two seconds
 		}
-		l, err := n.dialOne(e, t.claimed)
+		l, err := n.dialOne(e, t.claimed, &handshake)
 		if err == nil {
 			return l, nil
 		}
@@ -87,8 +91,8 @@ func (n *dialer) dial(t target) (*link, error) {
 
 // dialOne connects to one endpoint. expect is the node that must answer; "" accepts any node of the
 // cluster. If this node's own certificate has ended, for example after weeks of being switched off,
-// it is renewed there first.
-func (n *dialer) dialOne(at endpoint, expect community.NodeID) (*link, error) {
+// it is renewed there first. took is set to how long the handshake took.
+func (n *dialer) dialOne(at endpoint, expect community.NodeID, took *time.Duration) (*link, error) {
 	if n.cfg.Identity.Expired() {
 		if err := n.renewal.renewAt(at, expect); err != nil && n.cfg.Identity.Expired() {
 			return nil, fmt.Errorf("this node's certificate has ended; ask %s for the next one: %w", at, err)
@@ -101,7 +105,9 @@ func (n *dialer) dialOne(at endpoint, expect community.NodeID) (*link, error) {
 	}
 	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	defer cancel()
+	began := time.Now()
 	l, err := n.handshake(ctx, raw, at, expect)
+	*took = time.Since(began)
 	if err != nil {
 		raw.Close()
 		if ctx.Err() == context.DeadlineExceeded {

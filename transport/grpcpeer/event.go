@@ -53,6 +53,7 @@ type Via string
 // The ways to a node.
 const (
 	ViaDialled  Via = "dialled"
+	ViaGossip   Via = "gossip"   // without a connection: one is made when it is used
 	ViaReversed Via = "reversed" // over a connection that it opened, because it could not be dialled
 )
 

@@ -16,6 +16,8 @@ type introductionFeed struct {
 	links        *links
 	self         community.NodeID
 	isDiscovered func(community.NodeID) bool // whether discovery names a node
+	callable     func(community.NodeID) bool // whether this node can call it
+	grace        func() time.Duration        // how long this node may take to dial
 	caller       *caller
 	loopback     bool
 	sent         *[]acquaintance // nil before the first
@@ -26,8 +28,14 @@ type introductionFeed struct {
 // newIntroductionFeed returns the feed for the Watch stream of a caller.
 func (s *server) newIntroductionFeed(remote *caller) *introductionFeed {
 	from, _ := netip.ParseAddrPort(remote.addr)
-	return &introductionFeed{links: s.links, self: s.self(), isDiscovered: s.candidates.isDiscovered, caller: remote,
+	return &introductionFeed{links: s.links, self: s.self(), isDiscovered: s.candidates.isDiscovered, callable: s.callable,
+		grace: s.candidates.members.grace, caller: remote,
 		loopback: from.Addr().Unmap().IsLoopback(), started: time.Now()}
+}
+
+// callable reports whether this node can call the node now or in a moment: it has a link, or it can make one.
+func (s *server) callable(id community.NodeID) bool {
+	return s.links.callable(id) || s.candidates.members.covers(id)
 }
 
 // events returns the events to send now. It is called at least once per heartbeat and returns
@@ -86,10 +94,10 @@ func (w *introductionFeed) canUse(a acquaintance) bool {
 // call it. It is told at once when no address of the watcher is known; otherwise after
 // reverseGrace, which gives this node's own dial time to succeed.
 func (w *introductionFeed) isUnlinked(now time.Time) bool {
-	if w.links.callable(w.caller.ID) || w.caller.ID == w.self {
+	if w.callable(w.caller.ID) || w.caller.ID == w.self {
 		return false
 	}
-	return now.Sub(w.started) >= reverseGrace || w.caller.port.Load() == 0 && !w.isDiscovered(w.caller.ID)
+	return now.Sub(w.started) >= w.grace() || w.caller.port.Load() == 0 && !w.isDiscovered(w.caller.ID)
 }
 
 // recordPort adds a hint for the caller: its address, with the port on which it says it listens. It
@@ -103,6 +111,8 @@ func (s *server) recordPort(remote *caller, port uint32) {
 	if err != nil || port == 0 || port > 65535 || remote.ID == s.self() {
 		return
 	}
+	at := netip.AddrPortFrom(from.Addr().Unmap(), uint16(port))
 	_, linked := s.links.get(remote.ID)
-	s.introduced.AddSelf(remote.ID, netip.AddrPortFrom(from.Addr().Unmap(), uint16(port)), linked)
+	s.introduced.AddSelf(remote.ID, at, linked)
+	s.candidates.members.meet(remote.ID, at)
 }

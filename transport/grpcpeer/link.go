@@ -35,12 +35,26 @@ type link struct {
 	clock    awake.Clock
 	limits   Limits
 	calls    *calls.Client // made by describe
-	removed  atomic.Bool   // the node was removed from the cluster
-	expired  atomic.Bool   // its certificate has ended
+	reason   linkReason
+	use      linkUse
 	unlinked chan struct{} // gets a token when the node reports that it cannot call this one; capacity 1
 	closed   atomic.Bool   // no new calls: the link ended, or the node announced its stop
 	ended    chan struct{} // closed when the link is no more
 	since    time.Time
+}
+
+// linkReason is why a link ends that this node closes.
+type linkReason struct {
+	removed atomic.Bool // the node was removed from the cluster
+	expired atomic.Bool // its certificate has ended
+	idle    atomic.Bool // it was not used; its node stays a member by gossip
+}
+
+// linkUse is how a link is used. membership.closeIdle alone uses what is not atomic.
+type linkUse struct {
+	offered atomic.Bool // the node could not dial this one, and was offered a reversed connection
+	begun   uint64      // calls, at the last look
+	looks   int         // without a call
 }
 
 // linkWire is the connection of a link, and the gRPC client on it.
@@ -123,9 +137,30 @@ func (l *link) close() {
 	}
 }
 
+// countIdle returns for how many looks in a row no call went over the link, this one included.
+func (l *link) countIdle() int {
+	begun, busy := l.calls.Activity()
+	if l.use.looks++; busy || begun != l.use.begun {
+		l.use.looks = 0
+	}
+	l.use.begun = begun
+	return l.use.looks
+}
+
+// closeIdle closes the link unless a call is under way. Calls that begin later make a new link.
+func (l *link) closeIdle() {
+	l.reason.idle.Store(true)
+	if !l.calls.CloseIdle() {
+		l.reason.idle.Store(false)
+		return
+	}
+	l.abort()
+}
+
 var (
 	errSilent   = fmt.Errorf("no sign of life for %v", silenceTimeout)
 	errStopping = errors.New("this node stops")
+	errIdle     = errors.New("it was not used")
 )
 
 // goodbye is the error of a link whose node announced that it stops.
@@ -145,7 +180,9 @@ const goodbyeTime = 250 * time.Millisecond
 func (l *link) watch(ctx context.Context, lease *community.Lease) error {
 	err := l.runWatch(ctx, lease)
 	l.closed.Store(true)
-	lease.Lost(err) // of no effect after a goodbye
+	if !l.reason.idle.Load() {
+		lease.Lost(err) // of no effect after a goodbye
+	}
 	l.close()
 	return err
 }
@@ -188,11 +225,13 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 // with a goodbye, because it does not come back.
 func (l *link) endReason(ctx context.Context, silent *atomic.Bool, lease *community.Lease) error {
 	switch {
-	case l.removed.Load():
+	case l.reason.idle.Load():
+		return errIdle
+	case l.reason.removed.Load():
 		bye := goodbye{identity.ErrRemoved.Error()}
 		lease.Goodbye(bye.reason)
 		return bye
-	case l.expired.Load():
+	case l.reason.expired.Load():
 		return errExpired
 	case ctx.Err() != nil:
 		return errStopping

@@ -39,6 +39,14 @@ func (t *links) get(id community.NodeID) (*link, bool) {
 	return v.(*link), true
 }
 
+// count returns how many links there are.
+func (t *links) count() (n int) {
+	for range t.all() {
+		n++
+	}
+	return n
+}
+
 // all iterates over the links in no order. Links may be added and removed meanwhile.
 func (t *links) all() iter.Seq[*link] {
 	return func(yield func(*link) bool) {

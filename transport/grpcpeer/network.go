@@ -27,6 +27,7 @@ type Network struct {
 	server     *server
 	grpc       *grpc.Server
 	join       *joinServer // nil unless of a cluster
+	pending    *pendingTells
 	started    atomic.Bool
 }
 
@@ -58,9 +59,11 @@ func New(cfg Config) (*Network, error) {
 	renewal := &renewal{local: n, conns: admission.conns}
 	dial := newDialer(n, admission.conns, duplicates, renewal)
 	w.candidates = newCandidates(n, dial)
+	renewal.members = w.candidates.members
+	w.pending = &pendingTells{candidates: w.candidates, byNode: map[community.NodeID][]community.Call{}}
 	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offeredConn{}}
 	w.candidates.offers = w.reverser.offerLoop
-	admission.onReversed = w.reverser.accept
+	admission.onReversed, admission.onGossip = w.reverser.accept, w.candidates.members.accept
 	w.server = newServer(n, duplicates, renewal, w.candidates)
 	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
 	duplicates.alarm = w.server.alarmDuplicates
@@ -95,6 +98,9 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	serving.Go(func() { _ = n.grpc.Serve(n.reverser.accepted) }) // ends with the server, with nothing to say
 	serving.Go(func() { n.server.renewal.enforceRemovals(n.life.search) })
 	serving.Go(func() { n.server.renewal.run(n.life.search) })
+	if err := n.candidates.members.startGossip(host); err != nil {
+		n.cfg.Logger.Warn("no gossip: this node keeps a connection to each other one", "err", err)
+	}
 	n.candidates.start(host)
 
 	var err error
@@ -118,6 +124,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	n.listener.rejections.Wait()
 	n.life.endConns()
 	n.candidates.loops.Wait()
+	n.candidates.members.checks.Wait()
 	return err
 }
 
@@ -127,14 +134,21 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 // flight. The payload must not be changed afterwards, even after Invoke has returned: long payloads
 // are not copied.
 func (n *Network) Invoke(ctx context.Context, node community.NodeID, call community.Call) (community.Reply, error) {
-	l, ok := n.links.get(node)
-	if !ok || l.closed.Load() {
-		return community.Reply{}, community.ErrUnavailable
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, n.cfg.Limits.Deadline)
 		defer cancel()
+	}
+	if l, ok := n.links.get(node); ok && !l.closed.Load() {
+		reply, err := l.calls.Invoke(ctx, call)
+		if !errors.Is(err, community.ErrUnavailable) || !l.reason.idle.Load() {
+			return reply, err
+		}
+		// The link was closed as idle, and nothing of the call was sent.
+	}
+	l, err := n.candidates.members.link(ctx, node)
+	if err != nil {
+		return community.Reply{}, err
 	}
 	return l.calls.Invoke(ctx, call)
 }
@@ -145,11 +159,12 @@ func (n *Network) Invoke(ctx context.Context, node community.NodeID, call commun
 // long. Calls that are not handled are reported to the host later. The payload must not be changed
 // afterwards.
 func (n *Network) Tell(node community.NodeID, call community.Call) error {
-	l, ok := n.links.get(node)
-	if !ok || l.closed.Load() {
-		return community.ErrUnavailable
+	if l, ok := n.links.get(node); ok && !l.closed.Load() && !n.pending.has(node) {
+		if err := l.calls.Tell(call); !errors.Is(err, community.ErrUnavailable) || !l.reason.idle.Load() {
+			return err
+		}
 	}
-	return l.calls.Tell(call)
+	return n.pending.add(node, call)
 }
 
 // AddHint records that discovery saw, or no longer sees, a node at some addresses, and returns at

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"symbio/community"
@@ -30,6 +31,8 @@ const reportInterval = time.Minute
 type records struct {
 	report func(Event)
 	log    *slog.Logger
+	// removed is why this node seems to be removed from its cluster; nil = it does not.
+	removed atomic.Pointer[string]
 
 	mu    sync.Mutex
 	byKey map[string]*record // guarded by mu
@@ -134,7 +137,7 @@ func (n *Network) Nodes() []NodeStatus {
 		ID: n.self(), Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: protocol.String(),
 		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
-	if why := n.candidates.removed.Load(); why != nil {
+	if why := n.records.removed.Load(); why != nil {
 		all[0].Why = *why
 	}
 	listed := map[community.NodeID]bool{n.self(): true}
@@ -152,6 +155,7 @@ func (n *Network) Nodes() []NodeStatus {
 			Authority: l.about.authority.Load(), ClockAhead: l.about.clockAhead.Load(),
 		})
 	}
+	all = append(all, n.candidates.members.list(listed)...)
 	all = append(all, n.candidates.list(listed)...)
 	all = append(all, n.records.list(listed)...)
 	slices.SortStableFunc(all[1:], func(a, b NodeStatus) int {

@@ -47,6 +47,13 @@ func (n *candidates) maintain(k *candidate) {
 			n.waitForEnd(k, l)
 			continue
 		}
+		if n.park(k, t) {
+			return
+		}
+		if rest := n.members.holdBack(k); rest > 0 {
+			n.wait(k, time.Now(), pause{length: rest})
+			continue
+		}
 		dialled := time.Now()
 		l, err := n.dialer.dial(t)
 		if errors.Is(err, errNewHint) {
@@ -102,7 +109,8 @@ func (n *candidates) adopt(k *candidate, l *link) *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k.proven, k.fails = l.peer.ID, 0
-	n.removed.Store(nil)
+	k.answer(nil)
+	n.records.removed.Store(nil)
 	if other := n.links.add(l); other != nil {
 		return other
 	}
@@ -117,6 +125,12 @@ func (n *candidates) runLink(k *candidate, l *link) pause {
 	l.closeIfRemoved(n.cfg.Identity.Revocations()) // guard may have looked just before it could see this link
 	n.records.add(Event{Kind: Connected, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr})
 	err := n.watchLink(l)
+	if l.reason.idle.Load() {
+		n.links.remove(l.peer.ID)
+		n.members.detach(l)
+		close(l.ended)
+		return pause{}
+	}
 	state, kind, p := StateUnavailable, Lost, pause{min: firstBackOff, length: jitter(firstBackOff)}
 	switch {
 	case isGoodbye(err):
@@ -129,6 +143,7 @@ func (n *candidates) runLink(k *candidate, l *link) pause {
 	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.about.authority.Load()
 	status := k.status
 	n.mu.Unlock()
+	n.members.detach(l)
 	close(l.ended)
 	n.records.store(status)
 	if n.life.search.Err() != nil {
@@ -142,7 +157,7 @@ func (n *candidates) runLink(k *candidate, l *link) pause {
 // dialed it. It returns why the link ended.
 func (n *candidates) watchLink(l *link) error {
 	n.introduced.Connected(l.peer.ID)
-	defer func() { n.introduced.Disconnected(l.peer.ID, l.removed.Load()) }()
+	defer func() { n.introduced.Disconnected(l.peer.ID, l.reason.removed.Load()) }()
 	var offering sync.WaitGroup
 	defer offering.Wait()
 	ctx, stop := context.WithCancel(n.life.search)
@@ -150,7 +165,7 @@ func (n *candidates) watchLink(l *link) error {
 	if l.at != (endpoint{}) {
 		offering.Go(func() { n.offers(ctx, l) })
 	}
-	return l.watch(n.life.conns, n.host.Attach(l.peer))
+	return l.watch(n.life.conns, n.members.attach(l))
 }
 
 // recordFailure records a failed dial for the list of nodes and returns how long to wait. Wrong
@@ -162,10 +177,11 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	refusal := refusalOf(err)
 	if errors.Is(err, identity.ErrRejected) && errors.Is(err, identity.ErrRemoved) {
 		why := err.Error()
-		n.removed.Store(&why)
+		n.records.removed.Store(&why)
 	}
 	n.mu.Lock()
 	k.fails++
+	k.answer(err)
 	k.isSelf = errors.Is(err, errSelf)
 	switch {
 	case refusal != "":
@@ -243,7 +259,7 @@ func (n *candidates) wait(k *candidate, from time.Time, p pause) {
 			return
 		case <-k.changed:
 			n.mu.Lock()
-			gone, fresh, unproven := k.gone, k.addrsChanged, k.proven == ""
+			gone, fresh, unproven := k.gone, k.addrsChanged || len(k.demand.waiting) > 0, k.proven == ""
 			n.mu.Unlock()
 			switch {
 			case gone && unproven:

@@ -19,7 +19,8 @@ import (
 // have ended. Two goroutines of Run belong to it: run and enforceRemovals.
 type renewal struct {
 	*local
-	conns *connTable
+	conns   *connTable
+	members *membership
 }
 
 // addRevocations merges lists of removed nodes from another node. Only lists signed by the
@@ -101,7 +102,7 @@ func (n *renewal) enforceRemovals(ctx context.Context) {
 // closeIfRemoved aborts the link when its node was removed. The flag makes the reason known to
 // endReason, and the abort happen once.
 func (l *link) closeIfRemoved(revoked *identity.Revocations) {
-	if revoked.Has(identity.NodeID(l.peer.ID)) && !l.removed.Swap(true) {
+	if revoked.Has(identity.NodeID(l.peer.ID)) && !l.reason.removed.Swap(true) {
 		l.abort()
 	}
 }
@@ -156,6 +157,7 @@ func (n *renewal) renewNow(ctx context.Context) error {
 		return err
 	}
 	err := errNoAuthority
+	n.connectHolder(ctx)
 	for l := range n.links.all() {
 		if !l.about.authority.Load() {
 			continue
@@ -166,6 +168,18 @@ func (n *renewal) renewNow(ctx context.Context) error {
 		err = fmt.Errorf("node %s: %w", l.peer.ID, err)
 	}
 	return err
+}
+
+// connectHolder makes a link to one node that holds the authority, if such nodes are members without one.
+func (n *renewal) connectHolder(ctx context.Context) {
+	for _, id := range n.members.holders() {
+		ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+		_, err := n.members.connect(ctx, id, n.members.addrs(id))
+		cancel()
+		if err == nil {
+			return
+		}
+	}
 }
 
 // renewFrom asks the node of l for the next certificate and stores it.

@@ -126,6 +126,7 @@ func (n *reverser) offerLoop(ctx context.Context, l *link) {
 // offer opens one reversed connection and serves on it. It blocks for the dial and the handshake,
 // at most handshakeTimeout.
 func (n *reverser) offer(ctx context.Context, l *link) error {
+	l.use.offered.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	raw, err := n.open(ctx, l.at)
@@ -133,7 +134,7 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 		return fmt.Errorf("connect to %s: %w", l.at, err)
 	}
 	below := newBatchConn(raw)
-	conn := tls.Client(below, n.cfg.Identity.ReverseClientTLS(l.peer.ID))
+	conn := tls.Client(below, n.cfg.Identity.ProtocolClientTLS(identity.ReverseProtocol, l.peer.ID))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return fmt.Errorf("greet %s: %w", l.at, n.cfg.Identity.Explain(err))

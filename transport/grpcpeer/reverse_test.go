@@ -160,7 +160,7 @@ func TestReversedConnectionNeedsCertificate(t *testing.T) {
 				return err
 			}
 			defer raw.Close()
-			cfg := as.ReverseClientTLS(a.id)
+			cfg := as.ProtocolClientTLS(identity.ReverseProtocol, a.id)
 			cfg.InsecureSkipVerify, cfg.VerifyConnection = true, nil
 			c := tls.Client(raw, cfg)
 			if err := c.HandshakeContext(t.Context()); err != nil {
@@ -200,7 +200,7 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { raw.Close() })
-			c := tls.Client(raw, eve.ReverseClientTLS(a.id))
+			c := tls.Client(raw, eve.ProtocolClientTLS(identity.ReverseProtocol, a.id))
 			if err := c.HandshakeContext(t.Context()); err != nil { // too many of one address
 				silent++
 				continue
@@ -244,7 +244,7 @@ func TestOfferThatIsNotNeededIsClosed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := tls.Client(raw, l.identity("b").ReverseClientTLS(a.id))
+			c := tls.Client(raw, l.identity("b").ProtocolClientTLS(identity.ReverseProtocol, a.id))
 			if err := c.HandshakeContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -312,8 +312,12 @@ func TestNodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
 	}
 	l := newLAN(t)
 	a := l.onLoopback("a")
-	b := l.onLoopback("b")
-	b.network.AddHint(hintOf(a)) // and nobody runs a's source of introductions
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := l.onLoopback("b", func(c *grpcpeer.Config) { c.Listener = listener }) // no gossip, which would tell its port
+	b.network.AddHint(hintOf(a))                                               // and nobody runs a's source of introductions
 	b.finds(a.id)
 	a.finds(b.id)
 	b.offers("echo", echo)

@@ -61,7 +61,7 @@ func (n *renewal) showAll(ctx context.Context) {
 }
 
 // show exchanges certificates with the node of l and extends both validities. The new certificate
-// must be of the same node and authority; identity.Extend verifies it.
+// must be of the same node and authority (newEnd).
 func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time)
 		return joinError(err)
 	}
 	l.certs.ours.extend(ours)
-	end, err := n.cfg.Identity.Extend(identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role}, reply.GetCertificate())
+	end, err := newEnd(n.cfg.Identity, identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role}, reply.GetCertificate())
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 	if !ok {
 		return nil, joinStatus(identity.ErrBadRequest)
 	}
-	end, err := d.cfg.Identity.Extend(remote.Peer, r.GetCertificate())
+	end, err := newEnd(d.cfg.Identity, remote.Peer, r.GetCertificate())
 	if err != nil {
 		return nil, joinStatus(fmt.Errorf("%w: %w", identity.ErrBadRequest, err))
 	}
@@ -97,11 +97,24 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 	return &pb.ShowReply{Certificate: der}, nil
 }
 
+// newEnd returns until when an open connection with a peer, whom the handshake has proven, may stay open by a newer certificate
+// that the peer shows. A copied certificate extends nothing, since the connection has proven the key.
+func newEnd(own *identity.Identity, who identity.Peer, der []byte) (time.Time, error) {
+	c, err := own.VerifyCertificate(der)
+	if err == nil && c.Peer != who {
+		err = identity.ErrWrongNode
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the newer certificate of node %s: %w", who.ID, err)
+	}
+	return c.NotAfter, nil
+}
+
 // closeExpired closes every connection, outgoing or incoming, whose other end's certificate has
 // ended. TLS checks certificates at the handshake only, and connections last for weeks.
 func (n *renewal) closeExpired(now time.Time) {
 	for l := range n.links.all() {
-		if identity.Lapsed(l.certs.theirs.end(), now) && !l.expired.Swap(true) {
+		if identity.Lapsed(l.certs.theirs.end(), now) && !l.reason.expired.Swap(true) {
 			l.abort()
 		}
 	}

@@ -22,6 +22,9 @@ type Config struct {
 	// Delay is how long bytes take from one node to another, and Jitter how much longer they may
 	// take at random. The bytes of one connection stay in order.
 	Delay, Jitter time.Duration
+	// Gossip gives each node packets, of which Loss is lost, 0 to 1.
+	Gossip bool
+	Loss   float64
 }
 
 // LAN is a network in memory: nodes with certificates of one authority, and connections between them
@@ -80,7 +83,8 @@ type Node struct {
 	// Network is nil if the node was made by Listen.
 	Network *grpcpeer.Network
 
-	lan *LAN
+	lan     *LAN
+	packets *packetConn // nil = none
 	// killed is closed by Kill, under the LAN's lock.
 	killed chan struct{}
 	// dialOnly refuses connections to the node; guarded by lan.mu.
@@ -103,6 +107,9 @@ func (l *LAN) Add(name string, id *identity.Identity, tune ...func(*grpcpeer.Con
 	l.t.Helper()
 	n := l.Listen(id.ID())
 	cfg := grpcpeer.Config{Identity: id, Name: name, Listener: n.Listener, Dial: n.Dial}
+	if n.packets != nil {
+		cfg.Packets = n.packets
+	}
 	for _, f := range tune {
 		f(&cfg)
 	}
@@ -122,6 +129,9 @@ func (l *LAN) Listen(id community.NodeID) *Node {
 	defer l.mu.Unlock()
 	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(1000+len(l.nodes)))
 	n := &Node{ID: id, Addr: addr, Listener: NewListener(net.TCPAddrFromAddrPort(addr)), lan: l, killed: make(chan struct{})}
+	if l.cfg.Gossip {
+		n.packets = newPacketConn(n)
+	}
 	l.nodes = append(l.nodes, n)
 	return n
 }

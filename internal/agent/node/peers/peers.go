@@ -47,6 +47,7 @@ type Peers struct {
 	cfg      Config
 	listener net.Listener
 	web      net.Listener // of WebSockets; nil = none
+	packets  net.PacketConn
 	roster   *discovery.Roster
 }
 
@@ -77,6 +78,9 @@ func Open(c Config) (_ *Peers, err error) {
 	if err != nil {
 		return p, err
 	}
+	if p.packets, err = net.ListenPacket("udp", p.listener.Addr().String()); err != nil {
+		c.Logger.Warn("no gossip: this node keeps a connection to each other one", "err", err)
+	}
 	known := map[community.NodeID]netip.AddrPort{}
 	for id, a := range c.Kept.Addresses() {
 		known[id] = a.Addr
@@ -87,7 +91,7 @@ func Open(c Config) (_ *Peers, err error) {
 	}
 	self, tag, log := string(p.Identity.ID()), p.Identity.Tag(), c.Logger
 	p.Network, err = grpcpeer.New(grpcpeer.Config{
-		Identity: p.Identity, Listener: p.listener, WebSocket: p.web, DialURL: dialer.Dial, Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
+		Identity: p.Identity, Listener: p.listener, Packets: p.packets, WebSocket: p.web, DialURL: dialer.Dial, Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
 		Limits: limits(c.Settings), Logger: log, Report: p.report,
 	})
 	if err != nil {
@@ -102,12 +106,15 @@ func Open(c Config) (_ *Peers, err error) {
 // Addr returns the address where the node listens, with its port.
 func (p *Peers) Addr() string { return p.listener.Addr().String() }
 
-// Close closes the listeners. The network has closed them already if it ran.
+// Close closes the sockets. The network has closed them already if it ran.
 func (p *Peers) Close() {
 	for _, l := range []net.Listener{p.listener, p.web} {
 		if l != nil {
 			_ = l.Close()
 		}
+	}
+	if p.packets != nil {
+		_ = p.packets.Close()
 	}
 }
 

@@ -341,7 +341,30 @@ func (c *Client) Tell(call community.Call) error {
 		return community.ErrBusy
 	}
 	c.sent++
+	c.last++
 	return nil
+}
+
+// Activity returns how many calls and sends began, and whether one is under way.
+func (c *Client) Activity() (begun uint64, busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.busy()
+}
+
+// busy reports whether a call or a send is under way. The caller holds c.mu.
+func (c *Client) busy() bool { return len(c.waiting) > 0 || c.sent > 0 || len(c.listening) > 0 }
+
+// CloseIdle makes calls that begin later fail with ErrUnavailable before anything of them is sent. It changes nothing and
+// returns false if one is under way.
+func (c *Client) CloseIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy() {
+		return false
+	}
+	c.waiting = nil
+	return true
 }
 
 // settle applies a receipt: it makes room for further sends and reports those that failed. Counts

@@ -54,7 +54,7 @@ func FuzzInvokeEvent(f *testing.F) {
 			return
 		}
 		heard := 0
-		c := &Client{rpc: says{e: &m}, listening: make(chan struct{}, 1)}
+		c := &Client{rpc: says{e: &m}, listening: make(chan struct{}, 1), waiting: map[uint64]chan *pb.Answer{}}
 		r, err := c.Invoke(context.Background(), community.Call{Listen: func(u community.Update) {
 			heard++
 			if (u.Output != nil) != (m.GetChunk() != nil) {

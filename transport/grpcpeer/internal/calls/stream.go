@@ -23,6 +23,14 @@ var errNotConfirmed = community.Explain(community.ErrBusy, fmt.Sprintf("its call
 // errNoAnswer is the error of a call that its node ended with success and without an answer.
 var errNoAnswer = community.Explain(community.ErrAgentFailed, "its node ended the call without an answer")
 
+// count counts a call that listens. It returns false after the end of a lane, and of CloseIdle.
+func (c *Client) count() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	return c.waiting != nil
+}
+
 // invokeStream makes a call whose caller wants updates, or to know when it is accepted, on a gRPC stream of its own.
 //
 // It reads the stream and calls call.Listen in the caller's goroutine: a slow listener then fills
@@ -35,6 +43,9 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 		defer func() { <-c.listening }()
 	default:
 		return community.Reply{}, busyWith(c.cfg.MaxCalls)
+	}
+	if !c.count() {
+		return community.Reply{}, community.ErrUnavailable
 	}
 	streaming, end := context.WithCancel(ctx)
 	defer end()

@@ -1,0 +1,43 @@
+package grpcpeer
+
+import "time"
+
+// When many nodes start at once, each one hears of all others by discovery. They do not all dial each other: gossip brings them
+// together, after a few have met.
+
+const (
+	// firstContacts is to how many nodes a node makes links at once, in a crowd of more than smallCluster candidates. It hears
+	// of the others by gossip. Those that it does not hear of within crowdPause are dialed one after the other, crowdRate a second.
+	firstContacts = 3
+	crowdPause    = 3 * time.Second
+	// crowdGrace is how long a crowd may take to be dialed after that, before a node that dialed is asked for a reversed connection.
+	crowdGrace = 10 * time.Second
+	crowdRate  = 2
+)
+
+// holdBack returns how long not to dial a candidate yet, so that many nodes that start at once do not all dial each other.
+func (m *membership) holdBack(k *candidate) time.Duration {
+	if m.gossip == nil || m.links.count() < firstContacts {
+		return 0
+	}
+	m.candidates.mu.Lock()
+	defer m.candidates.mu.Unlock()
+	if len(m.candidates.byKey) <= smallCluster || len(k.demand.waiting) > 0 || k.demand.vouched || k.proven != "" || k.fails > 0 {
+		return 0
+	}
+	if rest := crowdPause - time.Since(k.crowd.added); rest > 0 || k.crowd.came {
+		return rest
+	}
+	k.crowd.came = true
+	return m.crowd.Reserve().Delay()
+}
+
+// grace returns how long this node may take to dial a node that has dialed it.
+func (m *membership) grace() time.Duration {
+	m.candidates.mu.Lock()
+	defer m.candidates.mu.Unlock()
+	if m.gossip != nil && len(m.candidates.byKey) > smallCluster {
+		return crowdPause + crowdGrace
+	}
+	return reverseGrace
+}
