@@ -49,7 +49,7 @@ type membership struct {
 type member struct {
 	node  *gossip.Node // its newest record; nil = known by its link only
 	alive bool         // as gossip says
-	// doubted says that the node was lost. Gossip alone does not bring it back: another node may repeat what it once said.
+	// doubted says that the node was lost. Gossip alone does not bring it back: another node may repeat old marks of it.
 	doubted bool
 	lease   *community.Lease // nil = none now
 	link    *link            // to which the lease belongs; nil = the lease is by gossip

@@ -59,7 +59,7 @@ func (p *pendingTells) add(id community.NodeID, call community.Call) error {
 	return nil
 }
 
-// run makes the link and sends what waits for it. What cannot be sent is reported as undelivered.
+// run makes the link and sends the waiting calls in their order. It reports the others as undelivered.
 func (p *pendingTells) run(id community.NodeID) {
 	ctx, cancel := context.WithTimeout(p.candidates.life.search, handshakeTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 
 // Dialer opens WebSockets. The zero Dialer is usable. It may be used concurrently.
 type Dialer struct {
-	// Roots are the authorities that the certificate of a proxy may be of. Default: those of the system.
+	// Roots are the authorities that the certificate of a proxy may be of. Default: the authorities of the system.
 	Roots *x509.CertPool
 	// DialTCP opens the connection to the proxy. Default: net.Dialer.DialContext.
 	DialTCP func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Listener accepts the connections of HTTP. The Listener that is made closes it.
 	Listener net.Listener
-	// Path is that of the URL at which WebSockets are accepted. Default "/".
+	// Path is the path of the URL at which WebSockets are accepted. Default "/".
 	Path string
 	// Logger receives refused requests, at the level of debugging. Default: silent.
 	Logger *slog.Logger

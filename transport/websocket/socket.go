@@ -36,7 +36,7 @@ func (s *socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hold lets Write keep what it gets.
+// hold lets Write keep its bytes.
 func (s *socket) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ type Config struct {
 	// Delay is how long bytes take from one node to another, and Jitter how much longer they may
 	// take at random. The bytes of one connection stay in order.
 	Delay, Jitter time.Duration
-	// Gossip gives each node packets, of which Loss is lost, 0 to 1.
+	// Gossip gives each node packets. Loss is the part of them that is lost, 0 to 1.
 	Gossip bool
 	Loss   float64
 }

@@ -91,7 +91,8 @@ func Open(c Config) (_ *Peers, err error) {
 	}
 	self, tag, log := string(p.Identity.ID()), p.Identity.Tag(), c.Logger
 	p.Network, err = grpcpeer.New(grpcpeer.Config{
-		Identity: p.Identity, Listener: p.listener, Packets: p.packets, WebSocket: p.web, DialURL: dialer.Dial, Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
+		Identity: p.Identity, Listener: p.listener, Packets: p.packets, WebSocket: p.web, DialURL: dialer.Dial,
+		Name: c.Name, Authority: c.State.Cluster(), KnownAddrs: known,
 		Limits: limits(c.Settings), Logger: log, Report: p.report,
 	})
 	if err != nil {

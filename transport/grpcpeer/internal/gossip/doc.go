@@ -1,7 +1,7 @@
 // Package gossip keeps a node's view of all nodes of its authority without a connection to each of them.
 //
 // The engine is hashicorp/memberlist: SWIM with the extensions of Lifeguard. Each node probes one other node a second, and
-// passes on what it hears to three. What memberlist says is a hint here:
+// passes news on to three. Its verdicts are hints here:
 //
 //   - A node says where it is, and which its newest record is, by a mark that it has signed (Mark, at most 512 bytes). A
 //     mark that the node has not signed, that is older than a known one, or that another address sent along, is ignored.

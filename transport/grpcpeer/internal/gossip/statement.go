@@ -33,7 +33,7 @@ const (
 // Node is another node, as its verified record describes it. It is not changed.
 type Node struct {
 	identity.Peer
-	// Statement is what it says of itself. Only its id is proven.
+	// Statement is the node's own description. Only its id is proven.
 	Statement *pb.Statement
 	// NotAfter is when its certificate ends.
 	NotAfter time.Time

@@ -19,7 +19,7 @@ import (
 	"symbio/security/identity"
 )
 
-// A stream is a connection of identity.GossipProtocol. Its first byte says what it is for; then both ends send a Hello, the
+// A stream is a connection of identity.GossipProtocol. Its first byte is its kind; then both ends send a Hello, the
 // one that dialed first. A message is 4 bytes for its length, big-endian, and a message of gossip.proto.
 
 // The kinds of streams.

@@ -174,7 +174,7 @@ func (v *view) store(n *Node) {
 	v.touch(n.ID)
 }
 
-// records returns the records of those of the nodes that are known; of all for nil.
+// records returns the known records of the nodes ids; nil = of all nodes.
 func (v *view) records(ids []string) (out []*pb.Record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
