@@ -19,7 +19,7 @@ var lines = map[string][]string{
 	"proto":                {},
 	"actor":                {},
 	"security":             {},
-	"security/identity":    {"proto", "security/private"},
+	"security/identity":    {"proto", "security/private", "security/passphrase"},
 	"discovery":            {},
 	"community":            {"actor", "security"},
 	"community/waittest":   {}, // so that the tests of every package can import it

@@ -37,7 +37,7 @@ const (
 )
 
 // Authority signs the certificates of nodes where its key is, and verifies them everywhere
-// else. It does not change, so many goroutines may use it.
+// else. Only its key can change, by a lock; many goroutines may use it.
 type Authority struct {
 	// name is Local or the cluster's name, tag the first 8 bytes of the hash of the public key in
 	// hex.
@@ -45,8 +45,8 @@ type Authority struct {
 	tag  string
 	// certificate is signed by its own key; tokens and lists name it by its hash.
 	certificate *x509.Certificate
-	// private is nil where this node only trusts the authority.
-	private secret
+	// key is nil where this node only trusts the authority.
+	key *signingKey
 }
 
 // OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and
@@ -131,7 +131,7 @@ func encodeAuthority(private ed25519.PrivateKey, der []byte) ([]byte, error) {
 // parseAuthority reads the file of an authority. Its errors begin with a verb, as in "ended on
 // 2030-01-02", for use behind the file's name.
 func parseAuthority(data []byte) (*Authority, error) {
-	private, rest, err := takeKey(data)
+	key, rest, err := takeSigningKey(data)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +147,10 @@ func parseAuthority(data []byte) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.key = key
+	private, locked := a.signer()
 	switch now := time.Now(); {
-	case !private.Public().(ed25519.PublicKey).Equal(certificate.PublicKey):
+	case locked == nil && !private.Public().(ed25519.PublicKey).Equal(certificate.PublicKey):
 		return nil, errors.New("holds a certificate that is not of its key")
 	case now.After(certificate.NotAfter):
 		return nil, fmt.Errorf("ended on %s", certificate.NotAfter.Format(time.DateOnly))
@@ -156,7 +158,6 @@ func parseAuthority(data []byte) (*Authority, error) {
 		return nil, fmt.Errorf("begins on %s, and this machine's clock says %s: check the clock",
 			certificate.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
-	a.private = seal(private)
 	return a, nil
 }
 
@@ -191,8 +192,8 @@ func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificat
 // the key and the authority, never taken from a request. The error says if the key is
 // elsewhere or the authority has ended.
 func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
-	if a.private == nil {
-		return nil, fmt.Errorf("%s: its key is not on this machine", a)
+	if _, err := a.signer(); err != nil {
+		return nil, err
 	}
 	if now.After(a.certificate.NotAfter) {
 		return nil, fmt.Errorf("%s ended on %s: make a new one and restart", a, a.certificate.NotAfter.Format(time.DateOnly))
@@ -207,6 +208,10 @@ func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time
 // certifyAs is certify with the id given, apart so that tests can make false certificates. A
 // certificate never outlives its authority.
 func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
+	signer, err := a.signer()
+	if err != nil {
+		return nil, err
+	}
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: string(id)},
@@ -220,7 +225,7 @@ func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, 
 	if template.NotAfter.After(a.certificate.NotAfter) {
 		template.NotAfter = a.certificate.NotAfter
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, a.private())
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, signer)
 	if err != nil {
 		return nil, fmt.Errorf("sign the certificate of node %s: %w", id, err)
 	}

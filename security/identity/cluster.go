@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"symbio/internal/security/private"
@@ -35,7 +36,8 @@ type Cluster struct {
 	// revoked is never nil. Identity.Hold replaces it by the node's own list before the Cluster is
 	// used.
 	revoked *Revocations
-	admits  sync.Mutex // from the check of a name until it is recorded
+	admits  sync.Mutex                 // from the check of a name until it is recorded
+	issued  atomic.Pointer[credential] // of the latest identity that Issue returned
 }
 
 // CreateCluster makes the authority of a new cluster in dir: one file with its key and certificate,
@@ -108,6 +110,7 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	}
 	i.revoked = c.revoked
 	i.cluster.Store(c)
+	c.issued.Store(&i.cred)
 	return i, c.record(i.cred.current.Leaf, name)
 }
 
@@ -193,6 +196,9 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name string, now time.Time) (*pb.JoinReply, error) {
 	c.admits.Lock()
 	defer c.admits.Unlock()
+	if c.Key().Locked() {
+		return nil, ErrLocked // before the token is used
+	}
 	if err := c.checkName(id, plain(name), now); err != nil {
 		return nil, err
 	}

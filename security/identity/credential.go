@@ -14,11 +14,18 @@ type credential struct {
 	key       *Key
 	authority *Authority
 	role      string
-	// file is the member file, where replace stores the certificate; "" for an identity made by Issue.
-	file string
 
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu
+	// file is the member file, where replace stores the certificate; "" for an identity made by Issue. Guarded by mu.
+	file string
+}
+
+// isStored reports whether others renew the certificate, and a member file has it.
+func (c *credential) isStored() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.file != ""
 }
 
 // leaf returns the current certificate as it is.
@@ -35,7 +42,7 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.current != nil && (c.authority.private == nil || !aged(c.current.Leaf, now)) {
+	if c.current != nil && (!c.authority.canSign() || !aged(c.current.Leaf, now)) {
 		return c.current, nil
 	}
 	leaf, err := c.authority.certify(c.key.public(), c.role, now)

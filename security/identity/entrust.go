@@ -59,6 +59,9 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if c.revoked.Has(to) {
 		return nil, ErrRemoved
 	}
+	if c.Key().Locked() {
+		return nil, ErrLocked // before the record of a holder is written
+	}
 	text := entrustText(c.authority, from, to, p.GetKey())
 	if !Signed(to, p.GetNodeKey(), text, p.GetSignature()) {
 		return nil, fmt.Errorf("%w: the key to seal to is not of node %s", ErrWrongNode, to)
@@ -81,7 +84,11 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if err != nil {
 		return nil, fmt.Errorf("seal the authority: %w", err)
 	}
-	return &pb.EntrustRequest{Sealed: sealed, Signature: ed25519.Sign(c.authority.private(), sealedText(text, sealed))}, nil
+	signer, err := c.authority.signer()
+	if err != nil {
+		return nil, err
+	}
+	return &pb.EntrustRequest{Sealed: sealed, Signature: ed25519.Sign(signer, sealedText(text, sealed))}, nil
 }
 
 // Take opens an authority that was sealed for this node, keeps it in dir with mode 0600, and makes
@@ -109,7 +116,7 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return fmt.Errorf("the authority that was sent %w", err)
 	}
-	if a.hash() != i.cred.authority.hash() {
+	if a.hash() != i.cred.authority.hash() || !a.canSign() {
 		return ErrNotEntrusted
 	}
 	if _, err := readOrCreate(filepath.Join(dir, authorityFile), func() ([]byte, error) { return charter.GetAuthority(), nil }); err != nil {
@@ -164,10 +171,10 @@ func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 }
 
 // RenewHere renews the certificate of a member that holds the authority. It returns false and
-// does nothing if another node has to be asked.
+// does nothing if another node has to be asked, since it holds none or a locked one.
 func (i *Identity) RenewHere() (bool, error) {
 	c := i.Cluster()
-	if c == nil {
+	if c == nil || c.Key().Locked() {
 		return false, nil
 	}
 	r, err := i.RenewRequest()
@@ -184,7 +191,11 @@ func (i *Identity) RenewHere() (bool, error) {
 // charter returns what makes another node a holder of the authority: its key, its certificate
 // and the records of nodes.
 func (c *Cluster) charter() ([]byte, error) {
-	text, err := encodeAuthority(c.authority.private(), c.authority.certificate.Raw)
+	signer, err := c.authority.signer()
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeAuthority(signer, c.authority.certificate.Raw)
 	if err != nil {
 		return nil, err
 	}

@@ -7,3 +7,6 @@ func Reopen(dir string, i *Identity) (*Identity, error) { return OpenMember(dir,
 func ReopenAt(c *Cluster, dir string, i *Identity) (*Identity, error) {
 	return c.OpenMember(dir, i.cred.key)
 }
+
+// KeyOf returns the key of an identity.
+func KeyOf(i *Identity) *Key { return i.cred.key }

@@ -18,13 +18,15 @@ const Grace = 30 * 24 * time.Hour
 // Expired reports whether the certificate of a member has ended. The node can then do nothing but
 // ask for the next one, with RenewTLS. It is false for identities made by Issue, which sign their
 // own.
-func (i *Identity) Expired() bool { return i.cred.file != "" && time.Now().After(i.NotAfter()) }
+func (i *Identity) Expired() bool { return i.cred.isStored() && time.Now().After(i.NotAfter()) }
 
 // Overdue returns an error if this node's certificate has ended or should have been renewed by
 // now, with what helps; nil if neither.
 func (i *Identity) Overdue() error {
 	until := i.NotAfter().UTC().Format(time.RFC3339)
 	switch {
+	case i.Due() && i.Cluster() != nil && i.Cluster().Key().Locked():
+		return fmt.Errorf("this node's certificate in cluster %s ends at %s: %w", i.cred.authority.name, until, ErrLocked)
 	case i.Expired():
 		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.certificate_grace there says otherwise; after that, symbio cluster leave, then join",
 			i.cred.authority.name, until, Grace.Hours()/24)

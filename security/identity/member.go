@@ -131,7 +131,7 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 // Due reports whether the node should ask for its next certificate: half the life of the current
 // one is over. It is always false for an identity that was made by Issue, which renews its
 // certificate by itself. A member that holds the authority is due, too; it renews with RenewHere.
-func (i *Identity) Due() bool { return i.cred.file != "" && aged(i.cred.leaf(), time.Now()) }
+func (i *Identity) Due() bool { return i.cred.isStored() && aged(i.cred.leaf(), time.Now()) }
 
 // RenewRequest returns the request for the next certificate of the same key. It contains no name
 // and no role: the authority takes both from the current certificate.

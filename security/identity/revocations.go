@@ -179,7 +179,7 @@ func (r *Revocations) add(id NodeID) error {
 // nothing. Two machines that do so from the same lists sign the same one, since ids are sorted and
 // Ed25519 is deterministic. The caller holds r.mu.
 func (r *Revocations) settle() error {
-	for len(r.lists) > 1 && r.authority.private != nil && len(r.nodes) <= maxRemoved {
+	for len(r.lists) > 1 && r.authority.canSign() && len(r.nodes) <= maxRemoved {
 		err := r.sign()
 		if errors.Is(err, errStale) {
 			err = r.load()
@@ -206,14 +206,18 @@ func (r *Revocations) sign(more ...NodeID) error {
 		list.Nodes = append(list.Nodes, string(id))
 	}
 	slices.Sort(list.Nodes)
-	list.Signature = ed25519.Sign(r.authority.private(), r.text(list))
+	signer, err := r.authority.signer()
+	if err != nil {
+		return err
+	}
+	list.Signature = ed25519.Sign(signer, r.text(list))
 	// Stored before it counts: a removal that was acknowledged survives a crash.
 	if err := r.write(list); errors.Is(err, fs.ErrExist) {
 		return errStale
 	} else if err != nil {
 		return fmt.Errorf("keep the list of removed nodes: %w", err)
 	}
-	_, err := r.take(list)
+	_, err = r.take(list)
 	return errors.Join(err, r.keepAll())
 }
 

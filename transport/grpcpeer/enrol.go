@@ -88,6 +88,7 @@ var joinTable = []struct {
 	{identity.ErrBadRequest, codes.InvalidArgument, "BAD_REQUEST"},
 	{errJoinRate, codes.ResourceExhausted, "TOO_OFTEN"},
 	{identity.ErrNoAuthority, codes.FailedPrecondition, "NO_AUTHORITY"},
+	{identity.ErrLocked, codes.FailedPrecondition, "AUTHORITY_LOCKED"},
 	{identity.ErrNotEntrusted, codes.PermissionDenied, "NOT_ENTRUSTED"},
 	{identity.ErrClusterExists, codes.FailedPrecondition, "CLUSTER_EXISTS"},
 	{errCannotHold, codes.FailedPrecondition, "TAKES_NONE"},

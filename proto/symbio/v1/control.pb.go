@@ -26,6 +26,146 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type AuthorityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With neither nothing changes.
+	//
+	// Types that are valid to be assigned to Change:
+	//
+	//	*AuthorityRequest_Unlock
+	//	*AuthorityRequest_Lock
+	Change        isAuthorityRequest_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuthorityRequest) Reset() {
+	*x = AuthorityRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuthorityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuthorityRequest) ProtoMessage() {}
+
+func (x *AuthorityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuthorityRequest.ProtoReflect.Descriptor instead.
+func (*AuthorityRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *AuthorityRequest) GetChange() isAuthorityRequest_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *AuthorityRequest) GetUnlock() []byte {
+	if x != nil {
+		if x, ok := x.Change.(*AuthorityRequest_Unlock); ok {
+			return x.Unlock
+		}
+	}
+	return nil
+}
+
+func (x *AuthorityRequest) GetLock() bool {
+	if x != nil {
+		if x, ok := x.Change.(*AuthorityRequest_Lock); ok {
+			return x.Lock
+		}
+	}
+	return false
+}
+
+type isAuthorityRequest_Change interface {
+	isAuthorityRequest_Change()
+}
+
+type AuthorityRequest_Unlock struct {
+	// The key (PEM, PKCS #8). The node keeps it in memory until it ends.
+	Unlock []byte `protobuf:"bytes,1,opt,name=unlock,proto3,oneof"`
+}
+
+type AuthorityRequest_Lock struct {
+	// The key on the disk is locked now: forget the one in memory.
+	Lock bool `protobuf:"varint,2,opt,name=lock,proto3,oneof"`
+}
+
+func (*AuthorityRequest_Unlock) isAuthorityRequest_Change() {}
+
+func (*AuthorityRequest_Lock) isAuthorityRequest_Change() {}
+
+type AuthorityReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node holds the authority.
+	Held bool `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"`
+	// It has no key to sign with.
+	Locked        bool `protobuf:"varint,2,opt,name=locked,proto3" json:"locked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuthorityReply) Reset() {
+	*x = AuthorityReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuthorityReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuthorityReply) ProtoMessage() {}
+
+func (x *AuthorityReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuthorityReply.ProtoReflect.Descriptor instead.
+func (*AuthorityReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AuthorityReply) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *AuthorityReply) GetLocked() bool {
+	if x != nil {
+		return x.Locked
+	}
+	return false
+}
+
 type PromoteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of a connected node.
@@ -36,7 +176,7 @@ type PromoteRequest struct {
 
 func (x *PromoteRequest) Reset() {
 	*x = PromoteRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +188,7 @@ func (x *PromoteRequest) String() string {
 func (*PromoteRequest) ProtoMessage() {}
 
 func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +201,7 @@ func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PromoteRequest) GetNode() string {
@@ -79,7 +219,7 @@ type PromoteReply struct {
 
 func (x *PromoteReply) Reset() {
 	*x = PromoteReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -91,7 +231,7 @@ func (x *PromoteReply) String() string {
 func (*PromoteReply) ProtoMessage() {}
 
 func (x *PromoteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -104,7 +244,7 @@ func (x *PromoteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReply.ProtoReflect.Descriptor instead.
 func (*PromoteReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 type ReloadRequest struct {
@@ -117,7 +257,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -129,7 +269,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -142,7 +282,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReloadRequest) GetConfiguration() bool {
@@ -164,7 +304,7 @@ type ReloadReply struct {
 
 func (x *ReloadReply) Reset() {
 	*x = ReloadReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -176,7 +316,7 @@ func (x *ReloadReply) String() string {
 func (*ReloadReply) ProtoMessage() {}
 
 func (x *ReloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -189,7 +329,7 @@ func (x *ReloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadReply.ProtoReflect.Descriptor instead.
 func (*ReloadReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReloadReply) GetChanged() []string {
@@ -214,7 +354,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -226,7 +366,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -239,7 +379,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 type StatusReply struct {
@@ -267,7 +407,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -279,7 +419,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -292,7 +432,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StatusReply) GetId() string {
@@ -389,7 +529,7 @@ type ModelHealth struct {
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +541,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +554,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelHealth) GetModel() string {
@@ -464,7 +604,7 @@ type SourceHealth struct {
 
 func (x *SourceHealth) Reset() {
 	*x = SourceHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +616,7 @@ func (x *SourceHealth) String() string {
 func (*SourceHealth) ProtoMessage() {}
 
 func (x *SourceHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +629,7 @@ func (x *SourceHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
 func (*SourceHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SourceHealth) GetName() string {
@@ -519,7 +659,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +671,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +684,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -587,7 +727,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +739,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +752,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LocatedMember) GetId() string {
@@ -687,7 +827,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +839,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +852,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -738,7 +878,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +890,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +903,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MemberChange) GetType() string {
@@ -811,7 +951,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +963,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +976,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodesRequest) GetLoad() bool {
@@ -885,7 +1025,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1037,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1050,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Node) GetId() string {
@@ -1053,7 +1193,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1205,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1218,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Process) GetGoroutines() uint32 {
@@ -1111,7 +1251,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1263,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1276,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -1158,7 +1298,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1310,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1323,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -1217,7 +1357,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1369,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1382,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -1267,7 +1407,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1419,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1432,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -1347,7 +1487,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1499,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1512,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -1406,7 +1546,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1558,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1571,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1500,7 +1640,7 @@ type CallEvent struct {
 
 func (x *CallEvent) Reset() {
 	*x = CallEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1652,7 @@ func (x *CallEvent) String() string {
 func (*CallEvent) ProtoMessage() {}
 
 func (x *CallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1665,7 @@ func (x *CallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
 func (*CallEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallEvent) GetEvent() isCallEvent_Event {
@@ -1604,7 +1744,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1756,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1769,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1670,7 +1810,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1822,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1835,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1719,7 +1859,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1871,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1884,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1791,7 +1931,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1943,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1956,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1840,7 +1980,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1992,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2005,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1909,7 +2049,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2061,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2074,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Event) GetJson() []byte {
@@ -1984,7 +2124,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2136,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2149,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -2108,7 +2248,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2260,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2273,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Picture) GetType() string {
@@ -2170,7 +2310,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +2322,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2335,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ConverseRequest) GetSay() isConverseRequest_Say {
@@ -2348,7 +2488,7 @@ type NextMessage struct {
 
 func (x *NextMessage) Reset() {
 	*x = NextMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2500,7 @@ func (x *NextMessage) String() string {
 func (*NextMessage) ProtoMessage() {}
 
 func (x *NextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2513,7 @@ func (x *NextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
 func (*NextMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NextMessage) GetText() string {
@@ -2404,7 +2544,7 @@ type ChangeSettings struct {
 
 func (x *ChangeSettings) Reset() {
 	*x = ChangeSettings{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2556,7 @@ func (x *ChangeSettings) String() string {
 func (*ChangeSettings) ProtoMessage() {}
 
 func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2569,7 @@ func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettings.ProtoReflect.Descriptor instead.
 func (*ChangeSettings) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangeSettings) GetModel() string {
@@ -2461,7 +2601,7 @@ type Compact struct {
 
 func (x *Compact) Reset() {
 	*x = Compact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2613,7 @@ func (x *Compact) String() string {
 func (*Compact) ProtoMessage() {}
 
 func (x *Compact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2626,7 @@ func (x *Compact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compact.ProtoReflect.Descriptor instead.
 func (*Compact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 type Clear struct {
@@ -2497,7 +2637,7 @@ type Clear struct {
 
 func (x *Clear) Reset() {
 	*x = Clear{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2649,7 @@ func (x *Clear) String() string {
 func (*Clear) ProtoMessage() {}
 
 func (x *Clear) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2662,7 @@ func (x *Clear) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clear.ProtoReflect.Descriptor instead.
 func (*Clear) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 type SteerMessage struct {
@@ -2536,7 +2676,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2688,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2701,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -2586,7 +2726,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2738,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2751,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 type AskTranscript struct {
@@ -2622,7 +2762,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +2774,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +2787,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 type SteerRequest struct {
@@ -2663,7 +2803,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2815,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2828,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -2731,7 +2871,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2883,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2896,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -2811,7 +2951,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2963,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2976,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -2861,7 +3001,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3013,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3026,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -2944,7 +3084,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3096,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3109,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -3031,7 +3171,7 @@ type InterruptRequest struct {
 
 func (x *InterruptRequest) Reset() {
 	*x = InterruptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3183,7 @@ func (x *InterruptRequest) String() string {
 func (*InterruptRequest) ProtoMessage() {}
 
 func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3196,7 @@ func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
 func (*InterruptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *InterruptRequest) GetMember() string {
@@ -3081,7 +3221,7 @@ type InterruptReply struct {
 
 func (x *InterruptReply) Reset() {
 	*x = InterruptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3233,7 @@ func (x *InterruptReply) String() string {
 func (*InterruptReply) ProtoMessage() {}
 
 func (x *InterruptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3246,7 @@ func (x *InterruptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
 func (*InterruptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *InterruptReply) GetInterrupted() bool {
@@ -3154,7 +3294,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3306,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3319,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ConversationRequest) GetMember() string {
@@ -3208,7 +3348,7 @@ type ConversationReply struct {
 
 func (x *ConversationReply) Reset() {
 	*x = ConversationReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3360,7 @@ func (x *ConversationReply) String() string {
 func (*ConversationReply) ProtoMessage() {}
 
 func (x *ConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3373,7 @@ func (x *ConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
 func (*ConversationReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConversationReply) GetMember() string {
@@ -3302,7 +3442,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3454,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3467,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FleetRequest) GetOnce() bool {
@@ -3355,7 +3495,7 @@ type FleetChange struct {
 
 func (x *FleetChange) Reset() {
 	*x = FleetChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3367,7 +3507,7 @@ func (x *FleetChange) String() string {
 func (*FleetChange) ProtoMessage() {}
 
 func (x *FleetChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3380,7 +3520,7 @@ func (x *FleetChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
 func (*FleetChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FleetChange) GetNodes() []*FleetNode {
@@ -3436,7 +3576,7 @@ type FleetPart struct {
 
 func (x *FleetPart) Reset() {
 	*x = FleetPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3588,7 @@ func (x *FleetPart) String() string {
 func (*FleetPart) ProtoMessage() {}
 
 func (x *FleetPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3601,7 @@ func (x *FleetPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
 func (*FleetPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FleetPart) GetChange() *FleetChange {
@@ -3534,7 +3674,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3686,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3699,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FleetNode) GetId() string {
@@ -3728,7 +3868,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3880,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3893,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -3905,7 +4045,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3917,7 +4057,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3930,7 +4070,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -3984,7 +4124,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3996,7 +4136,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4009,7 +4149,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -4074,7 +4214,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4226,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4239,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RunTaskRequest) GetAgent() string {
@@ -4187,7 +4327,7 @@ type RunTaskEvent struct {
 
 func (x *RunTaskEvent) Reset() {
 	*x = RunTaskEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4339,7 @@ func (x *RunTaskEvent) String() string {
 func (*RunTaskEvent) ProtoMessage() {}
 
 func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4352,7 @@ func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
 func (*RunTaskEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
@@ -4286,7 +4426,7 @@ type TaskPlace struct {
 
 func (x *TaskPlace) Reset() {
 	*x = TaskPlace{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4298,7 +4438,7 @@ func (x *TaskPlace) String() string {
 func (*TaskPlace) ProtoMessage() {}
 
 func (x *TaskPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4311,7 +4451,7 @@ func (x *TaskPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
 func (*TaskPlace) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TaskPlace) GetNode() string {
@@ -4358,7 +4498,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4370,7 +4510,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4383,7 +4523,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TaskResult) GetText() string {
@@ -4443,7 +4583,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4455,7 +4595,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4468,7 +4608,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Denial) GetAgent() string {
@@ -4514,7 +4654,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4526,7 +4666,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4539,7 +4679,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 type ArtifactsReply struct {
@@ -4551,7 +4691,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4563,7 +4703,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4576,7 +4716,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -4602,7 +4742,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4614,7 +4754,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4627,7 +4767,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Artifact) GetHash() string {
@@ -4683,7 +4823,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4695,7 +4835,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4708,7 +4848,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -4734,7 +4874,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4746,7 +4886,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4759,7 +4899,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -4781,7 +4921,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +4933,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +4946,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -4832,7 +4972,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +4984,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +4997,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -4883,7 +5023,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4895,7 +5035,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4908,7 +5048,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -4982,7 +5122,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4994,7 +5134,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5007,7 +5147,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -5076,7 +5216,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5088,7 +5228,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5101,7 +5241,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -5123,7 +5263,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5275,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5288,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -5176,7 +5316,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5328,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5341,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5229,7 +5369,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5241,7 +5381,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5254,7 +5394,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5286,7 +5426,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +5438,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +5451,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 type RulesReply struct {
@@ -5323,7 +5463,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5335,7 +5475,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5348,7 +5488,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5380,7 +5520,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5392,7 +5532,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5405,7 +5545,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5473,7 +5613,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5485,7 +5625,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5498,7 +5638,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5516,7 +5656,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5528,7 +5668,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5541,7 +5681,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 // Approval is a decision that waits for a person.
@@ -5581,7 +5721,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5593,7 +5733,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5606,7 +5746,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Approval) GetId() string {
@@ -5743,7 +5883,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +5895,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +5908,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Offer) GetKind() string {
@@ -5809,7 +5949,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5821,7 +5961,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5834,7 +5974,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -5863,7 +6003,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +6015,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6028,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Skill) GetId() string {
@@ -5976,7 +6116,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5988,7 +6128,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6001,7 +6141,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -6042,7 +6182,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6054,7 +6194,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6067,7 +6207,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -6096,7 +6236,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6108,7 +6248,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6121,7 +6261,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -6154,7 +6294,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6166,7 +6306,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6179,7 +6319,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6232,7 +6372,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6244,7 +6384,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6257,7 +6397,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 type PromptsReply struct {
@@ -6271,7 +6411,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6283,7 +6423,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6296,7 +6436,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6327,7 +6467,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6339,7 +6479,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6352,7 +6492,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6401,7 +6541,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6413,7 +6553,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6426,7 +6566,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6461,7 +6601,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6473,7 +6613,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6486,7 +6626,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6519,7 +6659,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6531,7 +6671,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6544,7 +6684,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6558,7 +6698,14 @@ var File_symbio_v1_control_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"$\n" +
+	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"L\n" +
+	"\x10AuthorityRequest\x12\x18\n" +
+	"\x06unlock\x18\x01 \x01(\fH\x00R\x06unlock\x12\x14\n" +
+	"\x04lock\x18\x02 \x01(\bH\x00R\x04lockB\b\n" +
+	"\x06change\"<\n" +
+	"\x0eAuthorityReply\x12\x12\n" +
+	"\x04held\x18\x01 \x01(\bR\x04held\x12\x16\n" +
+	"\x06locked\x18\x02 \x01(\bR\x06locked\"$\n" +
 	"\x0ePromoteRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
 	"\fPromoteReply\"5\n" +
@@ -7084,7 +7231,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\x90\x10\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\xd5\x10\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -7119,7 +7266,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\aPrompts\x12\x19.symbio.v1.PromptsRequest\x1a\x17.symbio.v1.PromptsReply\x12:\n" +
 	"\x06Prompt\x12\x18.symbio.v1.PromptRequest\x1a\x16.symbio.v1.PromptReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
-	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReply\x12C\n" +
+	"\tAuthority\x12\x1b.symbio.v1.AuthorityRequest\x1a\x19.symbio.v1.AuthorityReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_control_proto_rawDescOnce sync.Once
@@ -7133,244 +7281,248 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_symbio_v1_control_proto_goTypes = []any{
-	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
-	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
-	(*ReloadRequest)(nil),          // 2: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),            // 3: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),          // 4: symbio.v1.StatusRequest
-	(*StatusReply)(nil),            // 5: symbio.v1.StatusReply
-	(*ModelHealth)(nil),            // 6: symbio.v1.ModelHealth
-	(*SourceHealth)(nil),           // 7: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),         // 8: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),          // 9: symbio.v1.LocatedMember
-	(*MembersReply)(nil),           // 10: symbio.v1.MembersReply
-	(*MemberChange)(nil),           // 11: symbio.v1.MemberChange
-	(*NodesRequest)(nil),           // 12: symbio.v1.NodesRequest
-	(*Node)(nil),                   // 13: symbio.v1.Node
-	(*Process)(nil),                // 14: symbio.v1.Process
-	(*NodesReply)(nil),             // 15: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),           // 16: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),       // 17: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),            // 18: symbio.v1.SendRequest
-	(*SendReply)(nil),              // 19: symbio.v1.SendReply
-	(*CallRequest)(nil),            // 20: symbio.v1.CallRequest
-	(*CallEvent)(nil),              // 21: symbio.v1.CallEvent
-	(*CallReply)(nil),              // 22: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),    // 23: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),      // 24: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),      // 25: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),          // 26: symbio.v1.EventsRequest
-	(*Event)(nil),                  // 27: symbio.v1.Event
-	(*RunRequest)(nil),             // 28: symbio.v1.RunRequest
-	(*Picture)(nil),                // 29: symbio.v1.Picture
-	(*ConverseRequest)(nil),        // 30: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),            // 31: symbio.v1.NextMessage
-	(*ChangeSettings)(nil),         // 32: symbio.v1.ChangeSettings
-	(*Compact)(nil),                // 33: symbio.v1.Compact
-	(*Clear)(nil),                  // 34: symbio.v1.Clear
-	(*SteerMessage)(nil),           // 35: symbio.v1.SteerMessage
-	(*Interrupt)(nil),              // 36: symbio.v1.Interrupt
-	(*AskTranscript)(nil),          // 37: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),           // 38: symbio.v1.SteerRequest
-	(*SteerReply)(nil),             // 39: symbio.v1.SteerReply
-	(*InspectRequest)(nil),         // 40: symbio.v1.InspectRequest
-	(*InspectReply)(nil),           // 41: symbio.v1.InspectReply
-	(*ShownPart)(nil),              // 42: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),       // 43: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),         // 44: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),    // 45: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),      // 46: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),           // 47: symbio.v1.FleetRequest
-	(*FleetChange)(nil),            // 48: symbio.v1.FleetChange
-	(*FleetPart)(nil),              // 49: symbio.v1.FleetPart
-	(*FleetNode)(nil),              // 50: symbio.v1.FleetNode
-	(*FleetAgent)(nil),             // 51: symbio.v1.FleetAgent
-	(*FleetCall)(nil),              // 52: symbio.v1.FleetCall
-	(*Spending)(nil),               // 53: symbio.v1.Spending
-	(*RunTaskRequest)(nil),         // 54: symbio.v1.RunTaskRequest
-	(*RunTaskEvent)(nil),           // 55: symbio.v1.RunTaskEvent
-	(*TaskPlace)(nil),              // 56: symbio.v1.TaskPlace
-	(*TaskResult)(nil),             // 57: symbio.v1.TaskResult
-	(*Denial)(nil),                 // 58: symbio.v1.Denial
-	(*ArtifactsRequest)(nil),       // 59: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 60: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 61: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 62: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 63: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 64: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 65: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 66: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 67: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 68: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 69: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 70: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 71: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 72: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 73: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 74: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 75: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 76: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 77: symbio.v1.Approval
-	(*Offer)(nil),                  // 78: symbio.v1.Offer
-	(*SkillsRequest)(nil),          // 79: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 80: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 81: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 82: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 83: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 84: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 85: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 86: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 87: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 88: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 89: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 90: symbio.v1.PromptReply
-	nil,                            // 91: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 92: symbio.v1.Node.RefusedEntry
-	nil,                            // 93: symbio.v1.Node.LabelsEntry
-	nil,                            // 94: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 95: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 96: google.protobuf.Duration
-	(*Progress)(nil),               // 97: symbio.v1.Progress
-	(*Chunk)(nil),                  // 98: symbio.v1.Chunk
-	(*Capability)(nil),             // 99: symbio.v1.Capability
+	(*AuthorityRequest)(nil),       // 0: symbio.v1.AuthorityRequest
+	(*AuthorityReply)(nil),         // 1: symbio.v1.AuthorityReply
+	(*PromoteRequest)(nil),         // 2: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),           // 3: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),          // 4: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),            // 5: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),          // 6: symbio.v1.StatusRequest
+	(*StatusReply)(nil),            // 7: symbio.v1.StatusReply
+	(*ModelHealth)(nil),            // 8: symbio.v1.ModelHealth
+	(*SourceHealth)(nil),           // 9: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),         // 10: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),          // 11: symbio.v1.LocatedMember
+	(*MembersReply)(nil),           // 12: symbio.v1.MembersReply
+	(*MemberChange)(nil),           // 13: symbio.v1.MemberChange
+	(*NodesRequest)(nil),           // 14: symbio.v1.NodesRequest
+	(*Node)(nil),                   // 15: symbio.v1.Node
+	(*Process)(nil),                // 16: symbio.v1.Process
+	(*NodesReply)(nil),             // 17: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),           // 18: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),       // 19: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),            // 20: symbio.v1.SendRequest
+	(*SendReply)(nil),              // 21: symbio.v1.SendReply
+	(*CallRequest)(nil),            // 22: symbio.v1.CallRequest
+	(*CallEvent)(nil),              // 23: symbio.v1.CallEvent
+	(*CallReply)(nil),              // 24: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),    // 25: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),      // 26: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),      // 27: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),          // 28: symbio.v1.EventsRequest
+	(*Event)(nil),                  // 29: symbio.v1.Event
+	(*RunRequest)(nil),             // 30: symbio.v1.RunRequest
+	(*Picture)(nil),                // 31: symbio.v1.Picture
+	(*ConverseRequest)(nil),        // 32: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),            // 33: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),         // 34: symbio.v1.ChangeSettings
+	(*Compact)(nil),                // 35: symbio.v1.Compact
+	(*Clear)(nil),                  // 36: symbio.v1.Clear
+	(*SteerMessage)(nil),           // 37: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 38: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 39: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 40: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 41: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 42: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 43: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 44: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 45: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 46: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 47: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 48: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 49: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 50: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 51: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 52: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 53: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 54: symbio.v1.FleetCall
+	(*Spending)(nil),               // 55: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 56: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 57: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 58: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 59: symbio.v1.TaskResult
+	(*Denial)(nil),                 // 60: symbio.v1.Denial
+	(*ArtifactsRequest)(nil),       // 61: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 62: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 63: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 64: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 65: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 66: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 67: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 68: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 69: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 70: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 71: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 72: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 73: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 74: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 75: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 76: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 77: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 78: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 79: symbio.v1.Approval
+	(*Offer)(nil),                  // 80: symbio.v1.Offer
+	(*SkillsRequest)(nil),          // 81: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 82: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 83: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 84: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 85: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 86: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 87: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 88: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 89: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 90: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 91: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 92: symbio.v1.PromptReply
+	nil,                            // 93: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 94: symbio.v1.Node.RefusedEntry
+	nil,                            // 95: symbio.v1.Node.LabelsEntry
+	nil,                            // 96: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 97: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 98: google.protobuf.Duration
+	(*Progress)(nil),               // 99: symbio.v1.Progress
+	(*Chunk)(nil),                  // 100: symbio.v1.Chunk
+	(*Capability)(nil),             // 101: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	95,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	7,   // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	6,   // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	95,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	95,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	91,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
-	9,   // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	9,   // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	9,   // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	92,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	14,  // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	93,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	13,  // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	96,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	96,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	97,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	98,  // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	22,  // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	99,  // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	24,  // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	95,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	66,  // 21: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	29,  // 22: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	28,  // 23: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	31,  // 24: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	35,  // 25: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	36,  // 26: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	37,  // 27: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	32,  // 28: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	33,  // 29: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	34,  // 30: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	29,  // 31: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	96,  // 32: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	42,  // 33: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	50,  // 34: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	51,  // 35: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	27,  // 36: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	48,  // 37: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	95,  // 38: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	53,  // 39: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	14,  // 40: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	95,  // 41: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	53,  // 42: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	66,  // 43: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	52,  // 44: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	95,  // 45: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	66,  // 46: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	56,  // 47: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	57,  // 48: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	53,  // 49: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	58,  // 50: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	61,  // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	95,  // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	96,  // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	77,  // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	77,  // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	71,  // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	74,  // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	95,  // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	95,  // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	95,  // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	78,  // 61: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
-	80,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	82,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	82,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	87,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	88,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	94,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,   // 68: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	8,   // 69: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	8,   // 70: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	12,  // 71: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	16,  // 72: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	17,  // 73: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	18,  // 74: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	20,  // 75: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	20,  // 76: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	23,  // 77: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	26,  // 78: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	30,  // 79: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	38,  // 80: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	40,  // 81: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	43,  // 82: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	45,  // 83: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	47,  // 84: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	54,  // 85: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	59,  // 86: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	62,  // 87: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	63,  // 88: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	64,  // 89: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	67,  // 90: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	69,  // 91: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	72,  // 92: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	75,  // 93: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	79,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	83,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	85,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	89,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,   // 98: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,   // 99: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,   // 100: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	10,  // 101: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	11,  // 102: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	15,  // 103: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	9,   // 104: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	9,   // 105: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	19,  // 106: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	22,  // 107: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	21,  // 108: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	25,  // 109: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	27,  // 110: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	27,  // 111: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	39,  // 112: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	41,  // 113: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	44,  // 114: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	46,  // 115: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	48,  // 116: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	55,  // 117: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	60,  // 118: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	98,  // 119: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	60,  // 120: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	65,  // 121: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	68,  // 122: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	70,  // 123: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	73,  // 124: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	76,  // 125: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	81,  // 126: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	84,  // 127: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	86,  // 128: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	90,  // 129: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,   // 130: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,   // 131: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	100, // [100:132] is the sub-list for method output_type
-	68,  // [68:100] is the sub-list for method input_type
+	97,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	9,   // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	8,   // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
+	97,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	97,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	93,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	11,  // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	11,  // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	11,  // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	94,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	16,  // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	95,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	15,  // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	98,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	98,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	99,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	100, // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	24,  // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	101, // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	26,  // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	97,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	68,  // 21: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	31,  // 22: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	30,  // 23: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	33,  // 24: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	37,  // 25: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	38,  // 26: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	39,  // 27: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	34,  // 28: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	35,  // 29: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	36,  // 30: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	31,  // 31: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	98,  // 32: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	44,  // 33: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	52,  // 34: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	53,  // 35: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	29,  // 36: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	50,  // 37: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	97,  // 38: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	55,  // 39: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	16,  // 40: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	97,  // 41: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	55,  // 42: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	68,  // 43: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	54,  // 44: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	97,  // 45: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	68,  // 46: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	58,  // 47: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	59,  // 48: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	55,  // 49: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	60,  // 50: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	63,  // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	97,  // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	98,  // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	79,  // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	79,  // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	73,  // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	76,  // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	97,  // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	97,  // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	97,  // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	80,  // 61: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	82,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	84,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	84,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	89,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	90,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	96,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	6,   // 68: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	10,  // 69: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	10,  // 70: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	14,  // 71: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	18,  // 72: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	19,  // 73: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	20,  // 74: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	22,  // 75: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	22,  // 76: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	25,  // 77: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	28,  // 78: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	32,  // 79: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	40,  // 80: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	42,  // 81: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	45,  // 82: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	47,  // 83: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	49,  // 84: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	56,  // 85: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	61,  // 86: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	64,  // 87: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	65,  // 88: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	66,  // 89: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	69,  // 90: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	71,  // 91: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	74,  // 92: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	77,  // 93: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	81,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	85,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	87,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	91,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	4,   // 98: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	2,   // 99: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	0,   // 100: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
+	7,   // 101: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	12,  // 102: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	13,  // 103: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	17,  // 104: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	11,  // 105: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	11,  // 106: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	21,  // 107: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	24,  // 108: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	23,  // 109: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	27,  // 110: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	29,  // 111: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	29,  // 112: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	41,  // 113: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	43,  // 114: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	46,  // 115: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	48,  // 116: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	50,  // 117: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	57,  // 118: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	62,  // 119: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	100, // 120: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	62,  // 121: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	67,  // 122: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	70,  // 123: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	72,  // 124: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	75,  // 125: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	78,  // 126: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	83,  // 127: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	86,  // 128: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	88,  // 129: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	92,  // 130: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	5,   // 131: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	3,   // 132: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	1,   // 133: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
+	101, // [101:134] is the sub-list for method output_type
+	68,  // [68:101] is the sub-list for method input_type
 	68,  // [68:68] is the sub-list for extension type_name
 	68,  // [68:68] is the sub-list for extension extendee
 	0,   // [0:68] is the sub-list for field type_name
@@ -7382,15 +7534,19 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
-	file_symbio_v1_control_proto_msgTypes[11].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[0].OneofWrappers = []any{
+		(*AuthorityRequest_Unlock)(nil),
+		(*AuthorityRequest_Lock)(nil),
+	}
 	file_symbio_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[21].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[15].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[23].OneofWrappers = []any{
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[26].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[30].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[32].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),
 		(*ConverseRequest_Steer)(nil),
@@ -7400,23 +7556,23 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Compact)(nil),
 		(*ConverseRequest_Clear)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[39].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[42].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[50].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[44].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[52].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[57].OneofWrappers = []any{
 		(*RunTaskEvent_Waiting)(nil),
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[80].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[84].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[82].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[86].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   95,
+			NumMessages:   97,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

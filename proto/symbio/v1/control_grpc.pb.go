@@ -54,6 +54,7 @@ const (
 	Control_Prompt_FullMethodName          = "/symbio.v1.Control/Prompt"
 	Control_Reload_FullMethodName          = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName         = "/symbio.v1.Control/Promote"
+	Control_Authority_FullMethodName       = "/symbio.v1.Control/Authority"
 )
 
 // ControlClient is the client API for Control service.
@@ -133,6 +134,8 @@ type ControlClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
 	Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error)
+	// Authority gives the node the key of its cluster's authority, or takes it away.
+	Authority(ctx context.Context, in *AuthorityRequest, opts ...grpc.CallOption) (*AuthorityReply, error)
 }
 
 type controlClient struct {
@@ -514,6 +517,16 @@ func (c *controlClient) Promote(ctx context.Context, in *PromoteRequest, opts ..
 	return out, nil
 }
 
+func (c *controlClient) Authority(ctx context.Context, in *AuthorityRequest, opts ...grpc.CallOption) (*AuthorityReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuthorityReply)
+	err := c.cc.Invoke(ctx, Control_Authority_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -591,6 +604,8 @@ type ControlServer interface {
 	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
 	Promote(context.Context, *PromoteRequest) (*PromoteReply, error)
+	// Authority gives the node the key of its cluster's authority, or takes it away.
+	Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error)
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -696,6 +711,9 @@ func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*Relo
 }
 func (UnimplementedControlServer) Promote(context.Context, *PromoteRequest) (*PromoteReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Promote not implemented")
+}
+func (UnimplementedControlServer) Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Authority not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -1237,6 +1255,24 @@ func _Control_Promote_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Authority_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuthorityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Authority(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Authority_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Authority(ctx, req.(*AuthorityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1343,6 +1379,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Promote",
 			Handler:    _Control_Promote_Handler,
+		},
+		{
+			MethodName: "Authority",
+			Handler:    _Control_Authority_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

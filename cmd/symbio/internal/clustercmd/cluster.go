@@ -37,7 +37,7 @@ func New(env *command.Env) *cobra.Command {
 		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}
-	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
+	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env), cmdClusterLock(env), cmdClusterUnlock(env))
 	return cmd
 }
 
@@ -151,6 +151,9 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	addr, up, err := clusterinfo.JoinAddress(ctx, state, member)
 	if err != nil {
 		return err
+	}
+	if c.Key().Locked() {
+		env.Notef("the authority is encrypted on the disk: a node here must have its key when the other machine joins: symbio cluster unlock")
 	}
 	out := tokenJSON{
 		Cluster: c.Name(), Tag: c.Tag(), Node: member, ID: id, Token: token.Text(), Address: addr,
@@ -294,7 +297,11 @@ func clusterStatus(err error) error {
 func clusterRows(s clusterinfo.Status) [][]string {
 	var authority []string
 	if s.Authority {
-		authority = append(authority, "on this machine")
+		here := "on this machine"
+		if s.Locked {
+			here += " (locked)"
+		}
+		authority = append(authority, here)
 	}
 	for _, h := range s.Holders {
 		// The node itself is the first holder of its own list; "on this machine" covers it.
@@ -391,35 +398,37 @@ func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, w
 // cmdClusterRemove returns the command cluster remove. The removal is written first and then
 // announced, so that it holds even if no node runs.
 func cmdClusterRemove(env *command.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:  "remove NODE",
-		Args: command.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			state := env.State()
-			c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; to take it out of the cluster, stop it and run `symbio cluster leave --node NAME` here")
-			if err != nil {
-				return err
-			}
-			if err := c.Remove(r.ID); err != nil {
-				return err
-			}
-			if env.JSON {
-				n := clusterinfo.NodeOf(r, clusterinfo.Removed)
-				// A removed node is not one to let others in, although it still has the key; see
-				// errHolderRemoved.
-				n.Authority = false
-				err = env.PrintJSON(n)
-			} else {
-				err = env.Printf("removed\t%s\t%s\n", r.ID, r.Name)
-			}
-			if r.Holds {
-				env.Notef("%v", errHolderRemoved)
-			}
-			// The nodes are told also when the output could not be written: the removal is in
-			// force.
-			return errors.Join(err, reloadNodes(cmd.Context(), env, state))
-		},
+	cmd := &cobra.Command{Use: "remove NODE", Args: command.ExactArgs(1)}
+	secret := command.NewPassphrase(env, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		state := env.State()
+		c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; to take it out of the cluster, stop it and run `symbio cluster leave --node NAME` here")
+		if err != nil {
+			return err
+		}
+		if err := useLocked(c, state, secret); err != nil {
+			return err
+		}
+		if err := c.Remove(r.ID); err != nil {
+			return err
+		}
+		if env.JSON {
+			n := clusterinfo.NodeOf(r, clusterinfo.Removed)
+			// A removed node is not one to let others in, although it still has the key; see
+			// errHolderRemoved.
+			n.Authority = false
+			err = env.PrintJSON(n)
+		} else {
+			err = env.Printf("removed\t%s\t%s\n", r.ID, r.Name)
+		}
+		if r.Holds {
+			env.Notef("%v", errHolderRemoved)
+		}
+		// The nodes are told also when the output could not be written: the removal is in
+		// force.
+		return errors.Join(err, reloadNodes(cmd.Context(), env, state))
 	}
+	return cmd
 }
 
 // errHolderRemoved is printed when the removed node holds the authority. Removing it does not take

@@ -3,9 +3,9 @@
 //
 // A backup is a tar file of regular files, encrypted as a whole (package passphrase) unless that is
 // switched off. Its first entry is the Manifest, its last one a sum over all others. It is not
-// compressed, so that what it unpacks to is never larger than itself.
+// compressed, so that its files are never larger than itself.
 //
-// Guarantees: the sessions in it are those of one instant (SQLite), and no record of decisions in it
+// Guarantees: the sessions in a backup are of one instant (SQLite), and no record of decisions
 // is older than its checkpoint. Restore writes to directories without files only, and has checked
 // the whole backup before it puts anything there.
 //
@@ -58,13 +58,13 @@ type Places struct {
 type Manifest struct {
 	// Format is the version of the form of the backup.
 	Format int `json:"format"`
-	// Version is that of the program that made it.
+	// Version is the version of the program that made the backup.
 	Version string `json:"version"`
 	// Made is when it was made, in UTC.
 	Made time.Time `json:"made"`
-	// Nodes are the nodes of which it has the keys, sorted by name.
+	// Nodes are the nodes whose keys it has, sorted by name.
 	Nodes []Node `json:"nodes"`
-	// Authority is the name of the cluster of which it has the authority; "" if it has none.
+	// Authority is the name of the cluster whose authority it has; "" if it has none.
 	Authority string `json:"authority,omitempty"`
 	// LeftOut are files of the configuration that this user cannot read. Create returns it; it is
 	// not in the backup.

@@ -173,7 +173,7 @@ type reader struct {
 }
 
 // all unpacks the backup and returns its manifest. It returns ErrBroken unless every entry is
-// allowed, and the sum at the end is that of all before it.
+// allowed, and the sum at the end fits all entries before it.
 func (r *reader) all() (m Manifest, err error) {
 	for n := 0; ; n++ {
 		h, err := r.tar.Next()

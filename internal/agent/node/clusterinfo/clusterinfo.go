@@ -36,10 +36,12 @@ type Status struct {
 	Cluster string `json:"cluster"`
 	Tag     string `json:"tag"`
 	// Authority reports whether this machine holds the authority of the cluster.
-	Authority bool      `json:"authority"`
-	Node      string    `json:"node"`
-	ID        string    `json:"id"`
-	Expires   time.Time `json:"expires"`
+	Authority bool `json:"authority"`
+	// Locked reports that the authority is locked: the node, or without one the disk, has no key.
+	Locked  bool      `json:"locked,omitempty"`
+	Node    string    `json:"node"`
+	ID      string    `json:"id"`
+	Expires time.Time `json:"expires"`
 	// Days are the whole days until Expires, rounded down; negative = it has ended.
 	Days int `json:"cert_days"`
 	// Overdue says what to do about a certificate that was to be renewed before
@@ -99,6 +101,7 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 		s.Overdue = err.Error()
 	}
 	if s.Authority {
+		s.Locked = id.Cluster().Key().Locked()
 		if err := s.readRecords(id.Cluster()); err != nil {
 			return s, err
 		}
@@ -134,7 +137,11 @@ func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.
 		return
 	}
 	defer conn.Close()
-	reply, err := symbiov1.NewControlClient(conn).Nodes(ctx, &symbiov1.NodesRequest{})
+	client := symbiov1.NewControlClient(conn)
+	if a, err := client.Authority(ctx, &symbiov1.AuthorityRequest{}); err == nil && a.GetHeld() {
+		s.Locked = a.GetLocked()
+	}
+	reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
 	if err != nil {
 		return
 	}

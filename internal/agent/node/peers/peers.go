@@ -62,6 +62,9 @@ func Open(c Config) (_ *Peers, err error) {
 	if p.Identity, err = c.Kept.Identity(); err != nil {
 		return p, fmt.Errorf("identity: %w", err)
 	}
+	if held := p.Identity.Cluster(); held != nil && held.Key().Locked() {
+		c.Logger.Warn(identity.ErrLocked.Error(), "cluster", held.Name())
+	}
 	at := c.Settings.Node.Listen
 	if at == "" {
 		if at, err = c.Kept.ListenAddr(); err != nil {
@@ -155,6 +158,15 @@ func (p *Peers) Reload() (changed bool, err error) {
 		}
 	}
 	return !same || id.Cluster() == nil && id.Authority() != identity.Local && id.NotAfter().After(own.NotAfter()), nil
+}
+
+// LockAuthority drops the key of the cluster's authority from memory, after `symbio cluster lock` has encrypted it on the disk and
+// stored a certificate of this node, which another holder can renew from now on.
+func (p *Peers) LockAuthority() error {
+	if c := p.Identity.Cluster(); c != nil {
+		return p.cfg.State.ForgetAuthority(c, p.cfg.Name)
+	}
+	return nil
 }
 
 // Discover searches for other nodes until ctx ends.

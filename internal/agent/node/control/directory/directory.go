@@ -281,6 +281,8 @@ func (d Directory) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*sy
 	switch {
 	case errors.Is(err, identity.ErrNoAuthority):
 		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
+	case errors.Is(err, identity.ErrLocked):
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, community.ErrUnavailable):
 		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected; start it and check `symbio nodes`", to))
 	case errors.Is(err, identity.ErrClusterExists):
@@ -290,4 +292,23 @@ func (d Directory) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*sy
 	}
 	d.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: d.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
 	return &symbiov1.PromoteReply{}, nil
+}
+
+// Authority gives this node the key of its cluster's authority until it ends, or drops it after the
+// one on the disk was locked. FailedPrecondition: it does not hold the authority, or the key is
+// another one.
+func (d Directory) Authority(_ context.Context, r *symbiov1.AuthorityRequest) (*symbiov1.AuthorityReply, error) {
+	c, err := d.cfg.Peers.Identity.Cluster(), error(nil)
+	switch change := r.GetChange().(type) {
+	case *symbiov1.AuthorityRequest_Unlock:
+		if err = identity.ErrNoAuthority; c != nil {
+			err = c.Key().Use(change.Unlock)
+		}
+	case *symbiov1.AuthorityRequest_Lock:
+		err = d.cfg.Peers.LockAuthority()
+	}
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &symbiov1.AuthorityReply{Held: c != nil, Locked: c != nil && c.Key().Locked()}, nil
 }
