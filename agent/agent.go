@@ -17,14 +17,11 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/agent/tool/replicate"
 	"symbio/community"
-	"symbio/internal/agent/content"
 	"symbio/internal/agent/lending"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
 	"symbio/internal/agent/tool/plan"
-	"symbio/internal/agent/workspace/transfer"
 )
 
 // ErrTurns is the error of a task that was not done within the definition's limit of turns. It is
@@ -105,20 +102,9 @@ func (a *Agent) tools() []tool.Tool {
 	i := a.instance
 	onPlan := func(p event.Plan) { i.events.report(event.Event{Type: event.TypePlan, Part: p}) }
 	all := slices.Concat(i.order.Workspace.Tools, []tool.Tool{plan.New(onPlan)},
-		peer.Tools(exchange{a.subAgents.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, toolFor),
+		peer.Tools(exchange{a.subAgents.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, lending.ToolFor),
 		a.skills.tools(), a.subAgents.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !hasTool(i.order.Definition, t.Spec().Name) })
-}
-
-// toolFor names the tool by which agents have a capability that they must not invoke themselves; "" = there is none.
-func toolFor(capability string) string {
-	switch capability {
-	case lending.Capability, transfer.Capability:
-		return replicate.Name
-	case content.Capability:
-		return "Read"
-	}
-	return ""
 }
 
 // Perceptions returns the definition's perceptions: the names of the signals that the agent accepts

@@ -21,7 +21,6 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/internal/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -55,9 +54,9 @@ type house struct {
 	community *community.Community
 	skills    *skills.Registry
 	factory   *agent.Factory
-	record    func(audit.Entry) error       // nil = nobody keeps records; set before the first task
-	granted   []permission.Grant            // to all agents; set between tasks
-	sessions  map[string][]permission.Grant // by the agents without a parent for whose sessions they are; set between tasks
+	record    func(agent.RecordedDecision) error // nil = nobody keeps records; set before the first task
+	granted   []permission.Grant                 // to all agents; set between tasks
+	sessions  map[string][]permission.Grant      // by the agents without a parent for whose sessions they are; set between tasks
 
 	mu     sync.Mutex
 	events []event.Event // guarded by mu
@@ -117,7 +116,7 @@ func (h *house) End(root string) {
 	h.ended = append(h.ended, root)
 }
 
-func (h *house) keep(e audit.Entry) error {
+func (h *house) keep(e agent.RecordedDecision) error {
 	if h.record == nil {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/internal/security/audit"
 	"symbio/internal/security/visible"
 	"symbio/security/permission"
 )
@@ -30,6 +29,17 @@ type ApprovalRequest struct {
 	// Offers are what the person can allow with the call, for the session of the agent Root and its sub-agents, or from now on.
 	Offers []permission.Offer
 	Root   string
+}
+
+// RecordedDecision is a decision about a call as Config.Record gets it.
+type RecordedDecision struct {
+	tool.Decision
+	Node community.NodeID // where the agent runs
+	Name string           // the agent's name
+	// OnBehalfOf names the agents and nodes that the agent acts for, the nearest first.
+	OnBehalfOf []string
+	// ShownArgs are the arguments as they would be executed, in JSON; nil if they are no JSON.
+	ShownArgs json.RawMessage
 }
 
 // approver has calls of an agent decided by a person, and records decisions.
@@ -106,12 +116,7 @@ func (a *approver) appendDecision(d tool.Decision, args json.RawMessage, node co
 	if a.cfg.Record == nil {
 		return nil
 	}
-	v := d.Verdict
-	return a.cfg.Record(audit.Entry{
-		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: args,
-		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box),
-		Approved: d.Approved, By: d.By, Reason: d.Reason,
-	})
+	return a.cfg.Record(RecordedDecision{Decision: d, Node: node, Name: name, OnBehalfOf: onBehalfOf, ShownArgs: args})
 }
 
 // permit records a decision. The error says that this failed, or why the call is denied.

@@ -24,7 +24,6 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/internal/security/audit"
 	"symbio/security/permission"
 )
 
@@ -135,7 +134,7 @@ func newJournalRoom(b testing.TB, journal *session.Journal, tools ...tool.Tool) 
 	r = startRoom(b, agent.Config{
 		Journal: journal,
 		Report:  func(event.Event) { r.events.Add(1) },
-		Record:  func(audit.Entry) error { r.entries.Add(1); return nil },
+		Record:  func(agent.RecordedDecision) error { r.entries.Add(1); return nil },
 	}, tools...)
 	return r
 }

@@ -16,10 +16,8 @@ import (
 	"symbio/agent/tool/security"
 	"symbio/community"
 	"symbio/internal/agent/placement"
+	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
-	"symbio/internal/agent/workspace"
-	"symbio/internal/agent/workspace/transfer"
-	"symbio/internal/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -66,7 +64,7 @@ type Config struct {
 	// Dir is the working directory of all agents that have no workspace of their own.
 	Dir string
 	// Workspaces makes sub-agents copies of the files to work in. Default: sub-agents get none.
-	Workspaces Workspaces
+	Workspaces *team.Workspaces
 	// WorkContext says what agents are told of the place in which they work. Default: nothing.
 	WorkContext WorkContext
 	// Window returns the context window of the named model, in tokens. 0, and the default: the window of
@@ -82,7 +80,7 @@ type Config struct {
 	OnAsk func(ctx context.Context, r ApprovalRequest) func(tool.Answer)
 	// Record writes a decision to the audit log before the tool runs. If it returns an error, the
 	// tool does not run. It is called from many goroutines. Default: no audit log.
-	Record func(audit.Entry) error
+	Record func(RecordedDecision) error
 	// Journal keeps the agents' conversations. Default: they are not kept.
 	Journal *session.Journal
 	// Artifacts keeps what is too large for a model. Default: nothing does.
@@ -92,15 +90,6 @@ type Config struct {
 	OnResume func(session string)
 	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
-}
-
-// Workspaces makes sub-agents, here and on other nodes, copies of the files to work in.
-type Workspaces struct {
-	// Server sends workspaces to other nodes, takes theirs, and makes directories of them; nil = sub-agents get none.
-	Server *transfer.Server
-	// Open returns the tools for a directory that was made of a workspace, whose commands see
-	// no other files of the node's user, and the function that closes them. It is required with Server.
-	Open func(c *transfer.Checkout) (Workspace, func() error, error)
 }
 
 // Approvals are the rules that people have allowed to agents.
@@ -116,7 +105,6 @@ type Approvals interface {
 type Factory struct {
 	cfg       Config
 	instances instances
-	leftovers workspace.Leftovers
 	used      activity // only the sum of all agents' spending
 }
 

@@ -76,7 +76,7 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	}
 	if i.parent == nil {
 		i.artifacts.start(i.record.past)
-		for _, dir := range i.factory.leftovers.Remove(i.order.Workspace.Dir) {
+		for _, dir := range i.factory.cfg.Workspaces.RemoveLeftovers(i.order.Workspace.Dir) {
 			i.events.notice(dir + " is left of a patch that was not applied to its end. Files that you had may be only there: put back what you need, and remove it.")
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/internal/agent/lending"
-	"symbio/internal/agent/workspace/transfer"
+	"symbio/internal/agent/team"
 	"symbio/security/permission"
 	"symbio/skills"
 	"symbio/transport/grpcpeer/grpcpeertest"
@@ -45,14 +45,13 @@ type place struct {
 	factory   *agent.Factory
 	lender    *lending.Lender
 	end       func() error
-	// dir is where agents work, "" = /work; the others are Config.Workspaces and OpenWorkspace.
-	dir           string
-	workspaces    *transfer.Server
-	openWorkspace func(*transfer.Checkout) (agent.Workspace, func() error, error)
-	journal       *session.Journal // nil = nothing is kept
-	frames        *frames          // nil = what the node sends is not recorded
-	skills        skills.Config    // without Roots the node has no skills
-	registry      *skills.Registry // made of it by start
+	// dir is where agents work, "" = /work.
+	dir        string
+	workspaces *team.Workspaces
+	journal    *session.Journal // nil = nothing is kept
+	frames     *frames          // nil = what the node sends is not recorded
+	skills     skills.Config    // without Roots the node has no skills
+	registry   *skills.Registry // made of it by start
 
 	mu      sync.Mutex
 	spawned []time.Time // agents, by others; guarded by mu
@@ -112,7 +111,7 @@ func (p *place) start(t *testing.T) {
 		}
 	}
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: agent.Workspaces{Server: p.workspaces, Open: p.openWorkspace},
+		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces,
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
 		Report: func(e event.Event) {
 			p.mu.Lock()

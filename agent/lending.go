@@ -34,11 +34,11 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		}
 		o.Definition, o.LifetimeBudget, o.Ask = lease.Definition, true, askForLent(lease, o.Ask)
 		if lease.Manifest != (content.Hash{}) {
-			w, err := f.checkout(ctx, lease.Node, lease.Manifest)
+			w, err := f.cfg.Workspaces.Checkout(ctx, lease.Node, lease.Manifest)
 			if err != nil {
 				return community.Member{}, err
 			}
-			o.Workspace, lease.Checkout, lease.CloseWorkspace = &w.Workspace, w.Checkout, w.Close
+			o.Workspace, lease.Checkout, lease.CloseWorkspace = &Workspace{w.Dir, w.Tools}, w.Checkout, w.Close
 		}
 		i := f.newInstance(o)
 		i.task.account = lease.Account

@@ -10,7 +10,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/llm"
 	"symbio/community"
-	"symbio/internal/security/audit"
+	"symbio/security/permission"
 )
 
 // A deputy that may do more than who asks it does no more than that for them.
@@ -28,8 +28,8 @@ func TestAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
 			return call(use("1", "slow", waitArgs{"1s"}))
 		})
 		h := newHouse(t, model, slow())
-		var records []audit.Entry
-		h.record = func(e audit.Entry) error { records = append(records, e); return nil }
+		var records []agent.RecordedDecision
+		h.record = func(e agent.RecordedDecision) error { records = append(records, e); return nil }
 		may := h.spawn(agent.Order{Policy: allowed(t, "slow", "send_signal")})
 		able := h.spawn(agent.Order{Policy: allowed(t, "slow", "send_signal")})
 		weak := h.spawn(agent.Order{Policy: allowed(t, "send_signal")})
@@ -43,13 +43,13 @@ func TestAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
 		if got, err := h.task(may, "wait"); err != nil || got != "waited 1s" {
 			t.Errorf("the deputy for itself, afterwards: %q, %v", got, err)
 		}
-		var denied []audit.Entry
+		var denied []agent.RecordedDecision
 		for _, e := range records {
-			if e.Verdict == "deny" {
+			if e.Verdict.Action == permission.Deny {
 				denied = append(denied, e)
 			}
 		}
-		if len(denied) != 1 || denied[0].Agent != deputy || len(denied[0].For) != 1 || denied[0].For[0] != weak.Name {
+		if len(denied) != 1 || denied[0].Agent != deputy || len(denied[0].OnBehalfOf) != 1 || denied[0].OnBehalfOf[0] != weak.Name {
 			t.Errorf("records of denials: %+v", denied)
 		}
 	})

@@ -13,7 +13,6 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/internal/security/audit"
 )
 
 // sampler is a tool whose server asks the model with a prompt, as an MCP server does.
@@ -60,8 +59,8 @@ func TestServerAsksModelWithinBudgetOfTask(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var errs []error
 				h := newHouse(t, samplingModel(1), sampler(&errs))
-				var kept []audit.Entry
-				h.record = func(e audit.Entry) error { kept = append(kept, e); return nil }
+				var kept []agent.RecordedDecision
+				h.record = func(e agent.RecordedDecision) error { kept = append(kept, e); return nil }
 				m := h.spawn(agent.Order{Policy: allowed(t, c.allow...), Limits: c.limits})
 				got, err := h.task(m, "go")
 				var over *budget.ExceededError
@@ -71,7 +70,7 @@ func TestServerAsksModelWithinBudgetOfTask(t *testing.T) {
 				if spent, _ := h.factory.Spent(m.ID); !strings.HasPrefix(got, c.want) || len(errs) != 1 || spent.Tokens != c.spent {
 					t.Errorf("got %q, %v, %d tokens, the server %v; want %q and %d", got, err, spent.Tokens, errs, c.want, c.spent)
 				}
-				if len(kept) != 2 || kept[1].Tool != "mcp_sampling__files" || kept[1].Approved != (len(c.allow) == 2 && c.allow[1] == "mcp_sampling__files") || strings.Contains(string(kept[1].Args), "words") {
+				if len(kept) != 2 || kept[1].Tool != "mcp_sampling__files" || kept[1].Approved != (len(c.allow) == 2 && c.allow[1] == "mcp_sampling__files") || strings.Contains(string(kept[1].ShownArgs), "words") {
 					t.Errorf("recorded is %+v", kept)
 				}
 			})

@@ -19,7 +19,6 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/internal/security/audit"
 	"symbio/security/permission"
 )
 
@@ -262,8 +261,8 @@ func TestEditsModeAnswersForEditsInTheDirectoryOnly(t *testing.T) {
 					}
 					return call(use("1", tt.tool, args))
 				}), file("Write"), file("Edit"), file("MultiEdit"), slow())
-				var recorded []audit.Entry
-				h.record = func(e audit.Entry) error { recorded = append(recorded, e); return nil }
+				var recorded []agent.RecordedDecision
+				h.record = func(e agent.RecordedDecision) error { recorded = append(recorded, e); return nil }
 				policy, err := tt.rules.Policy()
 				if err != nil {
 					t.Fatal(err)
@@ -502,9 +501,9 @@ func TestReasonOfANoReachesTheModelAndTheRecords(t *testing.T) {
 		a := newAsker(t)
 		h, j := journaled(t, store, nil)
 		_ = h
-		var recorded []audit.Entry
+		var recorded []agent.RecordedDecision
 		a.factory = agent.NewFactory(agent.Config{
-			Community: a.community, Tools: []tool.Tool{slow()}, Dir: filepath.FromSlash("/work"), Journal: j, Record: func(e audit.Entry) error { recorded = append(recorded, e); return nil },
+			Community: a.community, Tools: []tool.Tool{slow()}, Dir: filepath.FromSlash("/work"), Journal: j, Record: func(e agent.RecordedDecision) error { recorded = append(recorded, e); return nil },
 			Model: func(context.Context, string) (llm.Model, error) {
 				return script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 					if last(r).Role == llm.Tool {

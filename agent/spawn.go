@@ -122,12 +122,12 @@ func (s *subAgents) complete(w *team.SpawnRequest) error {
 func (s *subAgents) start(ctx context.Context, w team.SpawnRequest, hash content.Hash, files *team.Workspace,
 	fork *forkedSkill) (_ *team.Child, as session.ChildAgent, err error) {
 	at := s.parent.order.Workspace
-	var own *ownWorkspace
+	var own *team.OwnWorkspace
 	if files != nil {
-		if own, err = s.parent.factory.checkout(ctx, "", hash); err != nil {
+		if own, err = s.parent.factory.cfg.Workspaces.Checkout(ctx, "", hash); err != nil {
 			return nil, as, err
 		}
-		at, files.Call = &own.Workspace, own.Call
+		at, files.Call = &Workspace{own.Dir, own.Tools}, own.Call
 	}
 	child, err := s.parent.newChild(ctx, w, at)
 	var m community.Member
@@ -227,7 +227,7 @@ func (s *subAgents) remoteTaskDone(c *team.Child, text string, err error) {
 // localHandle is the team.Handle of a sub-agent on this node.
 type localHandle struct {
 	instance *instance
-	own      *ownWorkspace // that was made for it; nil = none
+	own      *team.OwnWorkspace // that was made for it; nil = none
 }
 
 // Stop terminates the sub-agent and waits until it has ended. A sub-agent that is gone already is

@@ -19,7 +19,6 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
 	"symbio/community"
-	"symbio/internal/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -94,7 +93,7 @@ func newProject(t *testing.T, interactive bool) *project {
 			p.kept = append(p.kept, fmt.Sprintf("%s%d %v", s.Name, len(hash), rules))
 			return nil
 		}},
-		Record: func(e audit.Entry) error {
+		Record: func(e agent.RecordedDecision) error {
 			if e.Tool == "trust_skill" {
 				return p.record
 			}

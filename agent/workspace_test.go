@@ -19,6 +19,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
+	"symbio/internal/agent/team"
 	"symbio/internal/agent/workspace"
 	"symbio/internal/agent/workspace/transfer"
 	"symbio/internal/community/waittest"
@@ -56,7 +57,7 @@ func newTraveller(t *testing.T, files map[string]string, model llm.Model) *trave
 	}
 	l.b.lend(t, general())
 	c := community.Capability{Name: transfer.Capability}
-	if err := l.b.community.Offer(c, l.b.workspaces.Provider(l.b.lender.Checkout)); err != nil {
+	if err := l.b.community.Offer(c, l.b.workspaces.Server.Provider(l.b.lender.Checkout)); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "nodes that know each other", func() (any, bool) { return l.a.community.Members(), l.met() })
@@ -73,10 +74,10 @@ func newTraveller(t *testing.T, files map[string]string, model llm.Model) *trave
 // open gives a node its directory and its store of workspaces.
 func (l *traveller) open(t *testing.T, p *place) {
 	t.Helper()
-	var err error
 	dir := l.dirs[p.name]
 	p.dir = filepath.Join(dir, "work")
-	if p.workspaces, err = transfer.New(transfer.Config{Dir: filepath.Join(dir, "stores"), Leases: filepath.Join(dir, "leases")}); err != nil {
+	server, err := transfer.New(transfer.Config{Dir: filepath.Join(dir, "stores"), Leases: filepath.Join(dir, "leases")})
+	if err != nil {
 		t.Fatal(err)
 	}
 	own, err := builtin.New(builtin.Config{Dir: p.dir})
@@ -85,13 +86,13 @@ func (l *traveller) open(t *testing.T, p *place) {
 	}
 	t.Cleanup(func() { own.Close() })
 	p.tools = own.Tools()
-	p.openWorkspace = func(c *transfer.Checkout) (agent.Workspace, func() error, error) {
+	p.workspaces = &team.Workspaces{Server: server, Open: func(c *transfer.Checkout) ([]tool.Tool, func() error, error) {
 		w, err := builtin.New(builtin.Config{Dir: c.Dir})
 		if err != nil {
-			return agent.Workspace{}, nil, err
+			return nil, nil, err
 		}
-		return agent.Workspace{Dir: c.Dir, Tools: w.Tools()}, w.Close, nil
-	}
+		return w.Tools(), w.Close, nil
+	}}
 }
 
 func writeFiles(t *testing.T, dir string, files map[string]string) {

@@ -17,6 +17,7 @@ import (
 	"symbio/internal/agent/node/skillset"
 	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/node/tools"
+	"symbio/internal/agent/team"
 )
 
 // agents are the parts that the agents of a node are made with.
@@ -73,7 +74,7 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	use := c.Skills().Use()
 	use.Uses, use.Trust = n.sessions.SkillUses(), c.Skills().Trust
 	a.factory = agent.NewFactory(agent.Config{
-		Community: calls.community, Chooser: a.places.Chooser, Workspaces: agent.Workspaces{Server: a.places.Workspaces, Open: have.OpenCheckout},
+		Community: calls.community, Chooser: a.places.Chooser, Workspaces: &team.Workspaces{Server: a.places.Workspaces, Open: have.OpenCheckout},
 		Skills: skills.Registry, SkillUse: use, Approvals: n.rules,
 		WorkContext: agent.WorkContext{
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,
@@ -81,7 +82,7 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 		},
 		Tools: more, Middleware: c.Middleware, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
 		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish,
-		Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(),
+		Record: calls.recordDecision, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(),
 			Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"symbio/actor"
+	"symbio/agent"
 	"symbio/community"
 	"symbio/internal/agent/node/approvals"
 	"symbio/internal/agent/node/artifacts"
@@ -77,6 +78,16 @@ func (c *calls) close() {
 			c.node.cfg.Logger.Warn("closing the audit log", "err", err)
 		}
 	}
+}
+
+// recordDecision is record for a decision about a call of an agent.
+func (c *calls) recordDecision(d agent.RecordedDecision) error {
+	v := d.Verdict
+	return c.record(audit.Entry{
+		Node: string(d.Node), Agent: d.Agent, Name: d.Name, For: d.OnBehalfOf, Call: d.CallID, Tool: d.Tool, Args: d.ShownArgs,
+		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box),
+		Approved: d.Approved, By: d.By, Reason: d.Reason,
+	})
 }
 
 // record appends to the record of decisions. If that fails the call is denied,

@@ -15,6 +15,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/tool"
+	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/internal/agent/content"
 	"symbio/internal/agent/placement"
@@ -170,6 +171,17 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 		reply, err := b.InvokeStream(ctx, node.ID, transfer.Capability, s, nil)
 		return reply.Data, err
 	}
+}
+
+// ToolFor names the tool by which agents have a capability that they must not invoke themselves; "" = there is none.
+func ToolFor(capability string) string {
+	switch capability {
+	case Capability, transfer.Capability:
+		return replicate.Name
+	case content.Capability:
+		return "Read"
+	}
+	return ""
 }
 
 // Borrow asks a node to spawn an agent, and returns when the agent can receive signals. That takes

@@ -13,7 +13,6 @@ import (
 	"symbio/community"
 	"symbio/internal/agent/content"
 	"symbio/internal/agent/workspace"
-	"symbio/internal/agent/workspace/transfer"
 	"symbio/internal/security/visible"
 )
 
@@ -30,22 +29,6 @@ type collectArgs struct {
 // collectTool runs its calls one after the other, because each compares with the files that the one
 // before has left.
 var collectTool = tool.NewKind[collectArgs](tool.Spec{Name: "collect_work", Description: collectText, Alone: true})
-
-// Workspace is the copy of the parent's files that a sub-agent works in.
-type Workspace struct {
-	// Base are the files as they were when the sub-agent got them.
-	Base workspace.Manifest
-	// Omitted are the files that it did not get.
-	Omitted []workspace.Omission
-	// Server is this node's; Call calls the one of the node where the sub-agent works.
-	Server *transfer.Server
-	Call   func(context.Context, []byte) ([]byte, error)
-}
-
-// Client returns what sends and fetches files, for the call of a tool that ctx belongs to.
-func (w *Workspace) Client(ctx context.Context) *transfer.Client {
-	return w.Server.Client(w.Call, func(p community.Progress) { tool.Report(ctx, p) })
-}
 
 const (
 	// maxListed is how many files a result names: enough for a model to work with.

@@ -62,14 +62,14 @@ func Open(c Config) ([]tool.Tool, io.Closer, error) {
 // does the node's. Its commands run in the sandbox also where that is switched
 // off for others, and of the user's files they see only the workspace, a home
 // directory of their own, and what the lender's configuration adds to read.
-func (c Config) OpenCheckout(at *transfer.Checkout) (agent.Workspace, func() error, error) {
+func (c Config) OpenCheckout(at *transfer.Checkout) ([]tool.Tool, func() error, error) {
 	policy, err := c.Settings.Sandbox.Policy(at.Dir, c.Home)
 	if err != nil {
-		return agent.Workspace{}, nil, err
+		return nil, nil, err
 	}
 	files, err := sandbox.Custom(c.Settings.Workspaces().ReadPaths(c.Home), []string{at.Dir, at.Home})
 	if err != nil {
-		return agent.Workspace{}, nil, err
+		return nil, nil, err
 	}
 	if len(policy.Files.Write) == 0 { // the sandbox lets commands only read
 		files = sandbox.Files{Read: append(files.Read, files.Write...)}
@@ -81,9 +81,9 @@ func (c Config) OpenCheckout(at *transfer.Checkout) (agent.Workspace, func() err
 	commands.Look = commands.Box
 	tools, opened, err := c.openDirectory(builtin.Config{Dir: at.Dir, Commands: commands})
 	if err != nil {
-		return agent.Workspace{}, nil, err
+		return nil, nil, err
 	}
-	return agent.Workspace{Dir: at.Dir, Tools: tools}, opened.Close, nil
+	return tools, opened.Close, nil
 }
 
 // openDirectory opens a directory for agents, and completes its configuration.
