@@ -15,7 +15,6 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/security"
 	"symbio/community"
-	"symbio/internal/agent/placement"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
 	"symbio/security/permission"
@@ -60,7 +59,7 @@ type Config struct {
 	Definition func(name string) (definition.Definition, error)
 	// Chooser gives sub-agents their places, on this node and on others. Default: they run on this node
 	// unless the model names another one, and do not wait.
-	Chooser *placement.Chooser
+	Chooser Chooser
 	// Dir is the working directory of all agents that have no workspace of their own.
 	Dir string
 	// Workspaces makes sub-agents copies of the files to work in. Default: sub-agents get none.
@@ -112,6 +111,9 @@ type Factory struct {
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(event.Event) {}
+	}
+	if cfg.Chooser == nil {
+		cfg.Chooser = onlyHere{}
 	}
 	if cfg.OnAsk == nil {
 		cfg.OnAsk = func(context.Context, ApprovalRequest) func(tool.Answer) { return func(tool.Answer) {} }

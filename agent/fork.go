@@ -18,7 +18,7 @@ import (
 // fork runs a skill in a sub-agent and returns its answer. The sub-agent has the skill from its
 // start and gets the arguments as its task; it is stopped before fork returns. The agent needs the
 // permission to spawn it, its budget pays, and the sub-agent may do at most what the agent may. The
-// error says what is missing, or is that of the sub-agent's task. want has the path of one.
+// error says what is missing, or comes from the task of the sub-agent. want has the path of one.
 func (s *subAgents) fork(ctx context.Context, want skills.ActivateRequest, one skills.Skill) (string, error) {
 	i := s.parent
 	definition := one.Agent

@@ -84,7 +84,7 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 }
 
 // decideBorrowed puts a call of an agent that the agent has borrowed to its person, and records the
-// answer. What its rules, its mode, or a person's earlier answer deny now is denied without a
+// answer. A call that its rules, its mode, or an earlier answer of a person deny now is denied without a
 // question.
 func (a *approver) decideBorrowed(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 	name, p := q.Name+", on node "+node.Name, a.permissions

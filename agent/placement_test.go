@@ -16,6 +16,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/community"
 	"symbio/internal/agent/lending"
+	"symbio/internal/agent/node/places"
 	"symbio/internal/agent/placement"
 )
 
@@ -50,13 +51,13 @@ func newPlaced(l *lan, local int, own definition.Definition) *placed {
 			defer p.mu.Unlock()
 			p.events = append(p.events, e)
 		},
-		Chooser: placement.New(placement.Config{
+		Chooser: places.AgentChooser{Chooser: placement.New(placement.Config{
 			Self: self, Local: local, Queue: 4,
 			Lenders: func(d string) []community.Member { return lending.Lenders(l.a.community, l.a.id, d) },
 			Load: func(ctx context.Context, node community.Member) (placement.Load, error) {
 				return lending.Load(ctx, l.a.community, self, node)
 			},
-		}),
+		})},
 	})
 	return p
 }

@@ -131,8 +131,8 @@ func (r *record) knownFile(path string) (hash string) {
 	return ""
 }
 
-// payingNode names the other node for which the agent does a task, by which it counts in the bill: that of the
-// nearest requester, else that for which its parent works; "" = a person at this node.
+// payingNode names the other node for which the agent does a task, by which it counts in the bill: the node of the
+// nearest requester, else the one for which its parent works; "" = a person at this node.
 func payingNode(i *instance, s community.Signal) string {
 	names := i.permissions.remoteRequesters(s.Requester)
 	if i.parent != nil && (len(names) == 0 || slices.Contains(s.Requester, i.parent.permissions.address)) {

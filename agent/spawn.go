@@ -16,7 +16,6 @@ import (
 	"symbio/community"
 	"symbio/internal/agent/content"
 	"symbio/internal/agent/lending"
-	"symbio/internal/agent/placement"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
 )
@@ -57,7 +56,7 @@ func (s *subAgents) spawn(ctx context.Context, w team.SpawnRequest, fork *forked
 		return nil, err
 	}
 	// 2. A node with a free place, for which a task may wait. If that node refuses, the rest is done for the next one.
-	release, err := s.place(ctx, w, fork != nil, func(at placement.Place) (err error) {
+	release, err := s.place(ctx, w, fork != nil, func(at Place) (err error) {
 		// 3. The copy of the parent's files that goes there.
 		hash, files, err := s.sendWorkspace(ctx, w, at.Node)
 		if err != nil {

@@ -17,7 +17,6 @@ import (
 	"symbio/internal/agent/node/skillset"
 	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/node/tools"
-	"symbio/internal/agent/team"
 )
 
 // agents are the parts that the agents of a node are made with.
@@ -74,7 +73,7 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	use := c.Skills().Use()
 	use.Uses, use.Trust = n.sessions.SkillUses(), c.Skills().Trust
 	a.factory = agent.NewFactory(agent.Config{
-		Community: calls.community, Chooser: a.places.Chooser, Workspaces: &team.Workspaces{Server: a.places.Workspaces, Open: have.OpenCheckout},
+		Community: calls.community, Chooser: places.AgentChooser{Chooser: a.places.Chooser}, Workspaces: have.Workspaces(a.places.Workspaces),
 		Skills: skills.Registry, SkillUse: use, Approvals: n.rules,
 		WorkContext: agent.WorkContext{
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,

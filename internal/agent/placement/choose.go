@@ -166,9 +166,6 @@ func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
 // Nodes returns this node, unless NotHere says no, and those that lend the definition, as far as they
 // have the labels of a request. Their places may be taken. The error wraps ErrNone if there is none.
 func (c *Chooser) Nodes(r Request) (all []community.MemberID, err error) {
-	if c == nil {
-		return nil, errNoChooser
-	}
 	lenders := c.cfg.Lenders(r.Definition)
 	for _, m := range append([]community.Member{c.cfg.Self}, lenders...) {
 		if fitsAll(m, r.Where) && (r.NotHere == "" || m.ID != c.cfg.Self.ID) {

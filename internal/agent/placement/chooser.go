@@ -169,16 +169,9 @@ func New(cfg Config) *Chooser {
 // Start waits for a place for a task and calls start, which starts an agent there. If another node
 // refuses (community.NotBegun) or cannot be reached, the task gets the next place, so start must not
 // give the agent its task yet. release must be called when the place is free again; it may be called
-// more than once; nil = none was taken. A nil Chooser calls start for this node, unless labels are asked for.
-// The error is community.ErrBusy if the queue is full, ErrNone if no node fits, the
+// more than once. The error is community.ErrBusy if the queue is full, ErrNone if no node fits, the
 // cause of ctx, or that of start.
 func (c *Chooser) Start(ctx context.Context, r Request, start func(Place) error) (release func(), err error) {
-	if c == nil {
-		if len(r.Where) > 0 {
-			return nil, errNoChooser
-		}
-		return nil, start(Place{})
-	}
 	t := &ticket{request: r, told: -1, got: make(chan grant, 1)}
 	c.mu.Lock()
 	c.tickets = append(c.tickets, t)
@@ -199,9 +192,6 @@ func (c *Chooser) Start(ctx context.Context, r Request, start func(Place) error)
 		}
 	}
 }
-
-// errNoChooser is the error of a node that chooses no places.
-var errNoChooser = fmt.Errorf("%w: this node places no tasks on others: leave where out", ErrNone)
 
 // acquire waits until the ticket has a place. A new ticket looks for one, and the first one in the
 // queue does for all.

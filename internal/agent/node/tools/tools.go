@@ -13,6 +13,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/skill"
 	"symbio/internal/agent/node/exec"
+	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peerskill"
 	"symbio/internal/agent/tool/shell"
 	"symbio/internal/agent/workspace/transfer"
@@ -58,11 +59,16 @@ func Open(c Config) ([]tool.Tool, io.Closer, error) {
 	return c.openDirectory(builtin.Config{Dir: c.Dir, Directories: c.Settings.Directories, Commands: commands})
 }
 
-// OpenCheckout opens a workspace that was made for one agent, as Open
+// Workspaces returns the workspaces that a server makes, with their tools.
+func (c Config) Workspaces(s *transfer.Server) *team.Workspaces {
+	return &team.Workspaces{Server: s, Open: c.openCheckout}
+}
+
+// openCheckout opens a workspace that was made for one agent, as Open
 // does the node's. Its commands run in the sandbox also where that is switched
 // off for others, and of the user's files they see only the workspace, a home
 // directory of their own, and what the lender's configuration adds to read.
-func (c Config) OpenCheckout(at *transfer.Checkout) ([]tool.Tool, func() error, error) {
+func (c Config) openCheckout(at *transfer.Checkout) ([]tool.Tool, func() error, error) {
 	policy, err := c.Settings.Sandbox.Policy(at.Dir, c.Home)
 	if err != nil {
 		return nil, nil, err
