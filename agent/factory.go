@@ -113,7 +113,7 @@ func NewFactory(cfg Config) *Factory {
 		cfg.Report = func(event.Event) {}
 	}
 	if cfg.Chooser == nil {
-		cfg.Chooser = onlyHere{}
+		cfg.Chooser = localChooser{}
 	}
 	if cfg.OnAsk == nil {
 		cfg.OnAsk = func(context.Context, ApprovalRequest) func(tool.Answer) { return func(tool.Answer) {} }

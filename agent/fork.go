@@ -9,7 +9,7 @@ import (
 
 	"symbio/agent/definition"
 	"symbio/agent/tool"
-	"symbio/agent/tool/replicate"
+	"symbio/internal/agent/lending"
 	"symbio/internal/agent/team"
 	"symbio/security/permission"
 	"symbio/skills"
@@ -48,11 +48,10 @@ func (s *subAgents) fork(ctx context.Context, want skills.ActivateRequest, one s
 // checkFork judges and records the spawn of a sub-agent for a skill, as the spawn of a model with
 // replicate_agent. A person that starts the skill has said yes where a rule would ask.
 func (a *approver) checkFork(def definition.Definition, want skills.ActivateRequest, spawned team.SpawnRequest) error {
-	if !hasTool(def, replicate.Name) || !a.permissions.keepsTool(replicate.Name) {
-		return errors.New("this agent has no tool " + replicate.Name)
+	call := lending.SpawnCall(a.permissions.dir, map[string]any{"reason": spawned.Reason, "agent": cmp.Or(spawned.Definition, def.Name)})
+	if !hasTool(def, call.Tool) || !a.permissions.keepsTool(call.Tool) {
+		return errors.New("this agent has no tool " + call.Tool)
 	}
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"reason": spawned.Reason, "agent": cmp.Or(spawned.Definition, def.Name)},
-		Dir: a.permissions.dir}
 	d := tool.Decision{Agent: string(a.permissions.self.ID), Tool: call.Tool, Args: call.Args, Verdict: guard{a.permissions}.Judge(call)}
 	if why := a.settings.onlyReads(); why != "" {
 		d.Verdict = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}

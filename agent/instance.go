@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"symbio/agent/definition"
-	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
@@ -148,11 +147,8 @@ func (i *instance) parentName() string {
 	return ""
 }
 
-// hasTool reports whether a definition names a tool. A definition with replicate_agent has the
-// tools for sub-agents, too.
-func hasTool(def definition.Definition, name string) bool {
-	return def.HasTool(name) || team.IsOwnTool(name) && def.HasTool(replicate.Name)
-}
+// hasTool reports whether a definition names a tool, or has it as team.HasTool says.
+func hasTool(def definition.Definition, name string) bool { return team.HasTool(name, def.HasTool) }
 
 // nextName returns the name of a sub-agent for which the model chose none: the agent's name and a
 // number.

@@ -13,7 +13,6 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/internal/agent/content"
 	"symbio/internal/agent/lending"
@@ -161,9 +160,9 @@ func (p *permissions) judgeRemote(ctx context.Context, definition, node string) 
 	p = p.at(ctx)
 	inner, _ := tool.Guardrails(ctx)
 	chain := p.chain()
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: p.dir,
-		Within: slices.Concat(p.guardrails(), inner)}
-	return chain.Judge(decisiveCall(chain, call))
+	call := lending.SpawnCall(p.dir, map[string]any{"agent": definition, "node": node})
+	call.Within = slices.Concat(p.guardrails(), inner)
+	return chain.Judge(lending.DecisiveCall(chain, call))
 }
 
 // borrow has another node start a sub-agent, in the workspace of a hash, if there is one.

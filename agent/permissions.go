@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"symbio/agent/tool"
-	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/internal/agent/lending"
 	"symbio/internal/agent/team"
@@ -119,7 +118,7 @@ func (p *permissions) claimed(c permission.Chain) permission.Chain {
 // keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent
 // keeps the tools for sub-agents, too.
 func (p *permissions) keepsTool(tool string) bool {
-	return p.keptTools == nil || slices.Contains(p.keptTools, tool) || team.IsOwnTool(tool) && slices.Contains(p.keptTools, replicate.Name)
+	return p.keptTools == nil || team.HasTool(tool, func(name string) bool { return slices.Contains(p.keptTools, name) })
 }
 
 // lastingRules returns the rules that would allow a call from now on; none if no exact rule would.
@@ -130,7 +129,7 @@ func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) 
 	if len(more) == 0 || p.factory.cfg.Approvals == nil {
 		return nil
 	}
-	if chain := p.chain(more...); chain.Judge(decisiveCall(chain, call)).Action != permission.Allow {
+	if chain := p.chain(more...); chain.Judge(lending.DecisiveCall(chain, call)).Action != permission.Allow {
 		return nil
 	}
 	return more
@@ -217,25 +216,7 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	case c.Tool == plan.Name && !slices.ContainsFunc(g.permissions.factory.cfg.Tools, func(t tool.Tool) bool { return t.Spec().Name == plan.Name }):
 		chain = grantTools(chain, "the node, because it touches nothing", plan.Name)
 	}
-	return chain, decisiveCall(chain, c)
-}
-
-// decisiveCall returns the call to judge: c itself, or lending.DecisiveCall if c spawns an agent on
-// another node. With labels it may spawn one there; if that is denied the agent runs on this node, so
-// the call itself is judged.
-func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
-	if c.Tool != replicate.Name {
-		return c
-	}
-	if node := c.Args["node"]; node != nil && node != "" {
-		return lending.DecisiveCall(chain, c)
-	}
-	if labels, ok := c.Args["where"].([]any); ok && len(labels) > 0 {
-		if remote := lending.DecisiveCall(chain, c); chain.Judge(remote).Action != permission.Deny {
-			return remote
-		}
-	}
-	return c
+	return chain, lending.DecisiveCall(chain, c)
 }
 
 // grantTools returns a chain that also allows the named tools, unless a rule denies them: the tools

@@ -45,11 +45,11 @@ type Place struct {
 	Reason string           // why this node, for people
 }
 
-// onlyHere is the Chooser of a Factory that has none.
-type onlyHere struct{}
+// localChooser is the Chooser of a Factory that has none.
+type localChooser struct{}
 
 // Start calls start for this node, unless the node must have labels.
-func (o onlyHere) Start(_ context.Context, r PlaceRequest, start func(Place) error) (release func(), err error) {
+func (o localChooser) Start(_ context.Context, r PlaceRequest, start func(Place) error) (release func(), err error) {
 	if len(r.Where) > 0 {
 		_, err := o.Nodes(r)
 		return nil, err
@@ -58,7 +58,7 @@ func (o onlyHere) Start(_ context.Context, r PlaceRequest, start func(Place) err
 }
 
 // Nodes returns an error.
-func (onlyHere) Nodes(PlaceRequest) ([]community.MemberID, error) {
+func (localChooser) Nodes(PlaceRequest) ([]community.MemberID, error) {
 	return nil, errors.New("no node fits: this node places no tasks on others: leave where out")
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/internal/actor/awake"
 	"symbio/security/permission"
@@ -90,10 +91,33 @@ func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 	return err
 }
 
-// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the
+// SpawnCall returns the call by which an agent that works in dir spawns a sub-agent. args are the arguments of replicate_agent.
+func SpawnCall(dir string, args map[string]any) permission.Call {
+	return permission.Call{Tool: replicate.Name, Args: args, Dir: dir}
+}
+
+// DecisiveCall returns the call to judge: c itself, or stricterCall if c spawns an agent on
+// another node. With labels it may spawn one there; if that is denied the agent runs on this node, so
+// the call itself is judged.
+func DecisiveCall(chain permission.Chain, c permission.Call) permission.Call {
+	if c.Tool != replicate.Name {
+		return c
+	}
+	if node := c.Args["node"]; node != nil && node != "" {
+		return stricterCall(chain, c)
+	}
+	if labels, ok := c.Args["where"].([]any); ok && len(labels) > 0 {
+		if remote := stricterCall(chain, c); chain.Judge(remote).Action != permission.Deny {
+			return remote
+		}
+	}
+	return c
+}
+
+// stricterCall returns the call to judge for a spawn on another node: the spawn itself or the
 // invocation of the capability, whichever has the stricter verdict. A rule against invoking
 // capabilities must hold for spawns as well.
-func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call {
+func stricterCall(chain permission.Chain, spawn permission.Call) permission.Call {
 	invoke := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": Capability}, Dir: spawn.Dir, Within: spawn.Within}
 	if chain.Judge(invoke).Action < chain.Judge(spawn).Action {
 		return invoke

@@ -10,6 +10,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
 	"symbio/agent/tool"
+	"symbio/agent/tool/replicate"
 	"symbio/community"
 )
 
@@ -148,6 +149,11 @@ func OwnTools() []string {
 
 // IsOwnTool reports whether a tool is one of OwnTools.
 func IsOwnTool(name string) bool { return slices.Contains(OwnTools(), name) }
+
+// HasTool reports whether an agent has a tool by the names that listed knows: with replicate_agent it has OwnTools, too.
+func HasTool(name string, listed func(name string) bool) bool {
+	return listed(name) || IsOwnTool(name) && listed(replicate.Name)
+}
 
 // Tools returns replicate_agent and OwnTools.
 func (t *Team) Tools() []tool.Tool {
