@@ -24,7 +24,7 @@ type permissions struct {
 	lineage   []*permissions   // the permissions of the parents on this node, outermost first; the agent's own are last
 	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
-	memory    *permission.Memory
+	memory    permission.Memory // of the agent itself, which lineage has
 	keptTools []string              // the tools that the parent left to it; nil = all
 	own       definitionConstraints // the constraints of the definition, set before the agent starts
 
@@ -38,7 +38,7 @@ type permissions struct {
 
 // newPermissions returns the permissions of an agent that has no parent on this node.
 func newPermissions(f *Factory, policy func() permission.Policy, dir string) *permissions {
-	p := &permissions{factory: f, dir: dir, policy: policy, memory: new(permission.Memory)}
+	p := &permissions{factory: f, dir: dir, policy: policy}
 	p.lineage = []*permissions{p}
 	return p
 }
@@ -62,7 +62,7 @@ func (p *permissions) links(more []permission.Grant) permission.Chain {
 	}
 	for _, agent := range p.lineage {
 		chain = append(chain, permission.Link{
-			Name: agent.self.Name, Policy: agent.policy(), Memory: agent.memory, Granted: func() []permission.Grant { return agent.granted(more) },
+			Name: agent.self.Name, Policy: agent.policy(), Memory: &agent.memory, Granted: func() []permission.Grant { return agent.granted(more) },
 		})
 		if policy := agent.own.policy; policy != nil {
 			chain = append(chain, permission.Link{Name: agent.self.Name + "'s definition", Policy: *policy})

@@ -167,7 +167,7 @@ type fixedPermissions struct{ of, as *permissions }
 // when the agent works for others, or for none.
 func (p *permissions) fix(ctx context.Context) context.Context {
 	as := &permissions{
-		factory: p.factory, self: p.self, address: p.address, dir: p.dir, lineage: p.lineage, policy: p.policy, memory: p.memory,
+		factory: p.factory, self: p.self, address: p.address, dir: p.dir, lineage: p.lineage, policy: p.policy,
 		keptTools: p.keptTools, own: p.own,
 		requesters: p.at(ctx).currentRequesters(),
 	}

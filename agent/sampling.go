@@ -9,7 +9,7 @@ import (
 	"symbio/agent/session"
 )
 
-// sample asks the agent's model for an MCP server; see tool.SetConfig.Sample. What it does is
+// sample asks the agent's model for an MCP server; see tool.SetConfig.Sample. The request is
 // recorded, told to people, and paid from the task's budget like a request of the agent, one at a time.
 func (i *instance) sample(ctx context.Context, server string, r llm.Request) (llm.Response, error) {
 	i.task.sampling.Lock()

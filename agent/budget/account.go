@@ -62,7 +62,7 @@ type quota struct {
 	taken    int64 // from the share, or through it from the share above
 	reserved int64 // the part of taken that is reserved for calls in flight
 	spent    int64 // the part of taken that is spent for good
-	alerted  bool  // Task.Alerts has told of it in this task; that of places stands for the time
+	alerted  bool  // Task.Alerts has told of it in this task; the alert of places stands for the time
 }
 
 // usage is what an agent and all its descendants used.

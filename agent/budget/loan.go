@@ -184,7 +184,7 @@ func (l *Loan) closeWith(ended int) {
 }
 
 // Report books what the other node reports as spent so far. The report is not trusted: it counts as no
-// less than the report before, and as no more than the share. Report returns what it booked.
+// less than the report before, and as no more than the share. Report returns the booked spending.
 func (l *Loan) Report(s Spent) (booked Spent) {
 	a := l.Account
 	s = s.sanitized()

@@ -8,8 +8,8 @@ import (
 
 // Step turns an In into an Out.
 //
-// Run returns when the work is done, ctx ends, or the work fails; it leaves nothing running. What
-// it returns beside an error is not to be used, unless the step says so.
+// Run returns when the work is done, ctx ends, or the work fails; it leaves nothing running. Callers
+// must not use an Out beside an error, unless the step says so.
 type Step[In, Out any] interface {
 	Run(ctx context.Context, in In) (Out, error)
 }

@@ -40,7 +40,7 @@ type allowRules struct {
 	granted []Grant
 }
 
-// allowRules returns those of the link.
+// allowRules returns the allow rules of the link.
 func (l Link) allowRules(x *execution) allowRules {
 	return allowRules{x, l.Policy.Allow, l.grants(x.facts.call.Dir)}
 }

@@ -10,7 +10,7 @@ import (
 // execution is what a call of Bash or Git would run. It is parsed once for all rules of a chain.
 // Like facts it is for one goroutine.
 type execution struct {
-	// facts are those of the call.
+	// facts are the facts of the call.
 	facts *facts
 	// program is the parsed command of Bash, or the one of the arguments of Git.
 	program shell.Program

@@ -7,8 +7,8 @@
 // that no turn fits is an llm.ErrDrift that says what was asked.
 //
 // The same request always gets the same answer, ids of calls included. A text is streamed in four
-// pieces at most. A script reads texts only: images are described to it in words. What needs more
-// than a script is an llm.Func.
+// pieces at most. A script reads texts only: images are described to it in words. A model that
+// needs more than a script is an llm.Func.
 //
 // # The file
 //

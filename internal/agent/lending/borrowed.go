@@ -189,8 +189,8 @@ func (b *BorrowedAgent) receive(u update) {
 	}
 }
 
-// ErrLost is wrapped by the reason why a borrowed agent ended whose node did not report its end. What
-// it did is not known.
+// ErrLost is wrapped by the reason why a borrowed agent ended whose node did not report its end.
+// Nothing is known of its work.
 var ErrLost = errors.New("it is lost, because its node did not report its end")
 
 // settle closes the account with the lender's last report. Without a report it counts what may have

@@ -170,7 +170,7 @@ func New(cfg Config) *Chooser {
 // refuses (community.NotBegun) or cannot be reached, the task gets the next place, so start must not
 // give the agent its task yet. release must be called when the place is free again; it may be called
 // more than once. The error is community.ErrBusy if the queue is full, ErrNone if no node fits, the
-// cause of ctx, or that of start.
+// cause of ctx, or the error of start.
 func (c *Chooser) Start(ctx context.Context, r Request, start func(Place) error) (release func(), err error) {
 	t := &ticket{request: r, told: -1, got: make(chan grant, 1)}
 	c.mu.Lock()

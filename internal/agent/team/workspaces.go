@@ -95,8 +95,8 @@ func (w *Workspaces) Send(ctx context.Context, dir string, denied func(path stri
 	return hash, sent, err
 }
 
-// RemoveLeftovers removes what a patch that a crash has ended left in a directory, and returns the paths of what it leaves, as
-// workspace.Leftovers does.
+// RemoveLeftovers removes the leftovers in a directory of a patch that a crash has ended. It returns the paths of those that it
+// leaves, as workspace.Leftovers does.
 func (w *Workspaces) RemoveLeftovers(dir string) (kept []string) {
 	if w == nil {
 		return nil
