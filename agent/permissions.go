@@ -24,7 +24,7 @@ type permissions struct {
 	lineage   []*permissions   // the permissions of the parents on this node, outermost first; the agent's own are last
 	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
-	memory    permission.Memory // of the agent itself, which lineage has
+	memory    permission.Memory     // the answers of people; copies of fix find it by lineage
 	keptTools []string              // the tools that the parent left to it; nil = all
 	own       definitionConstraints // the constraints of the definition, set before the agent starts
 
