@@ -63,7 +63,7 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 			return listAgents(env, all, opts.Settings.OfferedBy())
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 
@@ -154,7 +154,7 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	cmd.Flags().BoolVar(&servers, "mcp", false, "start the MCP servers to show their tools")
 	return cmd
 }
@@ -282,7 +282,7 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 			return validateAgents(cmd.Context(), env, opts, args)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 

@@ -130,7 +130,7 @@ func cmdModels(env *command.Env) *cobra.Command {
 			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "HEALTH", "WHY NOT"}, modelJSON.row)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 

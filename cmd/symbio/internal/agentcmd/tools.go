@@ -40,7 +40,7 @@ type toolFlags struct {
 
 // add registers the flags with cmd.
 func (f *toolFlags) add(a *command.Env, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.agent, "agent", "general", "`NAME` of the agent's definition")
 	// The only error is an unknown flag, and the flag was registered above.
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents(a))

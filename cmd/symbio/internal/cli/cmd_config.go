@@ -27,7 +27,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 			return printConfig(env, c, from)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	cmd.AddCommand(cmdConfigReference(env), cmdReload(env), cmdSchema(env))
 	return cmd
 }

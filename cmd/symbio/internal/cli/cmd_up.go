@@ -41,7 +41,7 @@ type nodeFlags struct {
 // add registers the flags with cmd. The defaults in the help are the configuration's defaults, so
 // only the log flags have one of their own.
 func (f *nodeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the node (default the name of this machine)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on for other nodes (default 127.0.0.1 and a free port; in a cluster, the address given to init or join)")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "`DIR` in which agents work (default the current directory)")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"symbio/agent/node"
 	"symbio/agent/node/config"
 	statedir "symbio/internal/agent/node/state"
@@ -91,6 +93,11 @@ func NodeConfig(env *Env, file string) (node.Config, error) {
 		return node.Config{}, err
 	}
 	return env.NodeOptions(c)
+}
+
+// ConfigFlag adds the flag --config, the file of a NodeConfig.
+func ConfigFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 }
 
 // NamedNode is LocalNode for what is done once and for all. It returns a usage error if symbio.yaml in

@@ -83,7 +83,7 @@ func removeCommand(env *command.Env) *cobra.Command {
 // addFlags registers the flags that choose the list.
 func addFlags(cmd *cobra.Command, file *string, project *bool) {
 	cmd.Flags().BoolVar(project, "project", false, "in the .mcp.json of the workspace, not in your own list")
-	cmd.Flags().StringVar(file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, file)
 }
 
 // edit changes a list of servers, and prints which.
@@ -139,6 +139,6 @@ func accountCommand(env *command.Env, use string, do func(context.Context, *mcp.
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }

@@ -105,7 +105,7 @@ func listCommand(env *command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&start, "start", false, "start each server to see whether it works")
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 
@@ -184,7 +184,7 @@ func toolsCommand(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 
@@ -236,7 +236,7 @@ func callCommand(env *command.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 
@@ -289,7 +289,7 @@ func trustCommand(env *command.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
 	cmd.Flags().BoolVar(&tools, "tools", false, "accept the tools of the server as they are now described")
 	cmd.Flags().StringVar(&hash, "hash", "", "trust without a question if `SHA256` matches")
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	cmd.MarkFlagsMutuallyExclusive("revoke", "tools", "hash")
 	return cmd
 }

@@ -64,7 +64,7 @@ func updateCommand(env *command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&hash, "hash", "", "install without a question if `SHA256` is that of the lock")
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 

@@ -151,7 +151,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	cmd.Flags().StringVar(&rules, "rules", "", "YAML `FILE` with the rules to use instead of the configured ones")
 	return cmd
 }

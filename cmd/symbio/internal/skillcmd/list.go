@@ -337,7 +337,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 			return printSkill(env, here, activation)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 

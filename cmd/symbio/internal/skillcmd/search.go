@@ -122,7 +122,7 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 			return printPrompt(env, p)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	cmd.Flags().StringVar(&dir, "dir", "", "use the skills of `DIR` (default the current directory)")
 	cmd.Flags().StringVar(&form, "format", "", "`FORM` of the text: available_skills or skills_context (default as configured)")
 	return cmd

@@ -69,7 +69,7 @@ func cmdSkillsTest(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&model, "model", "", "`MODEL` to ask, such as openai:NAME or scripted:FILE (default as configured)")
 	cmd.Flags().StringVar(&task, "task", "", "`TEXT` of one task, instead of those in tests.yaml")
 	cmd.Flags().StringVar(&expect, "expect", "select", "what the model should do for --task, `RESULT` select or ignore")
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 

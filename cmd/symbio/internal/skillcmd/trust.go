@@ -53,7 +53,7 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
 	cmd.Flags().BoolVar(&grants, "grants", false, "with --hash: let a fetched skill have the rules that it asks for")
 	cmd.Flags().StringVar(&hash, "hash", "", "trust without a question if `SHA256` matches")
-	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
+	command.ConfigFlag(cmd, &file)
 	return cmd
 }
 
