@@ -33,8 +33,11 @@ type Config struct {
 	Network Network
 	// Authorize decides whether a peer may make a call; nil refuses every call of other nodes. It gets the call
 	// without its payload, and the requesters with the peer itself in front. Many goroutines may call it at once.
-	// The reason of a refusal is logged here and never sent to the peer.
+	// The reason of a refusal is logged here and never sent to the peer, unless it is an ErrBusy: the call is allowed,
+	// and not now.
 	Authorize func(Peer, Call) error
+	// Draining makes the node take no new work. Default: it always takes work.
+	Draining *Drain
 	// OnRefused is called for calls of other nodes that were refused here: for each at first, and once a second
 	// for a peer that continues. Many goroutines may call it at once, and it must not block. Default: refusals are
 	// only logged and counted.
@@ -138,6 +141,7 @@ type Community struct {
 func New(cfg Config) *Community {
 	full := cfg.withDefaults()
 	r := newRoster(&full)
+	full.Draining.use(r)
 	return &Community{cfg: &full, roster: r, local: newLocalNode(&full, r), remote: newRemoteNodes(&full, r),
 		outbound: &outbound{&full, r}, inbound: newInbound(&full, r), undelivered: newDeliveryFailures(&full, r)}
 }

@@ -26,6 +26,7 @@ type offer struct {
 	timeout       time.Duration // 0 = Config.MaxCall alone
 	maxCall       time.Duration // how long a call may last, if that is beyond Config.MaxCall
 	room          chan struct{} // as many as may call at once; nil = no limit of its own
+	drains        bool          // it is withheld while the node drains
 	fits          bool          // its output is encoded from the same Go type as its schema
 }
 

@@ -126,12 +126,15 @@ func (c *Community) Catalog() Catalog {
 
 // catalog is Catalog for a caller that holds r.mu, at least for reading.
 func (r *roster) catalog() Catalog {
-	self := Member{ID: MemberID(r.cfg.Node), Name: r.cfg.Name, Node: r.cfg.Node, Available: true, Metadata: r.cfg.Metadata}
+	self := Member{ID: MemberID(r.cfg.Node), Name: r.cfg.Name, Node: r.cfg.Node, Available: true, Metadata: r.metadata()}
 	all := Catalog{Members: make([]Member, 0, len(r.agents)+1)}
 	for _, a := range r.agents {
 		all.Members = append(all.Members, a.self)
 	}
 	for _, o := range r.offers {
+		if o.drains && r.cfg.Draining.IsOn() {
+			continue
+		}
 		all.Capabilities = append(all.Capabilities, o.Capability)
 		self.Provides = append(self.Provides, o.Name)
 	}

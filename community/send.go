@@ -171,6 +171,9 @@ func (o *outbound) provider(id MemberID, capability string) (m Member, l *Lease,
 		return Member{Name: o.cfg.Name}, nil, nil, ErrLocalMember
 	}
 	m, l, err = o.route(id, func(m Member) bool { return slices.Contains(m.Provides, capability) }, ErrNotProvided)
+	if err == ErrNotProvided && m.IsDraining() {
+		err = DrainingError(m.Name) // it withholds what it provides otherwise
+	}
 	if err == nil && m.ID == MemberID(m.Node) {
 		known = o.roster.nodes[m.Node].capabilities[capability]
 	}

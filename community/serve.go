@@ -122,7 +122,7 @@ func (c *inboundCall) begin() error {
 	}
 	c.call.Requester = append([]string{string(c.from.ID)}, c.call.Requester...)
 	if err := c.authorize(); err != nil {
-		if errors.Is(err, ErrUnavailable) { // nothing was decided
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy) { // nothing was decided, or it is allowed and not now
 			return c.refuse(RefusedUndecided, err)
 		}
 		if !c.allowDenial(c.caller) {
@@ -259,6 +259,8 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 		return Reply{}, ErrUnavailable
 	case !ok:
 		return Reply{}, ErrNotProvided
+	case o.drains && c.cfg.Draining.IsOn():
+		return Reply{}, c.refuse(RefusedCapability, DrainingError(c.cfg.Name))
 	}
 	if o.room != nil {
 		select {

@@ -66,7 +66,7 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 		Settings: c.Settings, Getenv: c.Getenv, Community: calls.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})
 	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community,
-		Definition: a.defined.Find, Logger: c.Logger}); err != nil {
+		Definition: a.defined.Find, Drain: &n.drain, Logger: c.Logger}); err != nil {
 		return a, err
 	}
 	policy, _ := c.Settings.Sandbox.Policy(c.Workspace(), c.Home) // tools.Open has reported the error

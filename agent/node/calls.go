@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"symbio/actor"
@@ -46,9 +47,9 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 	}
 	c.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
 	c.community = community.New(community.Config{
-		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize,
+		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Draining: &n.drain.Draining, Authorize: c.authorize(lent),
 		OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
-		MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxCall: l.CallTimeout, Drain: drain,
+		MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxCall: l.CallTimeout, Drain: agentDrain,
 	})
 	if c.artifacts, err = artifacts.Open(artifacts.Config{
 		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community,
@@ -61,6 +62,20 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: n.events, Keep: n.rules.Keep,
 	})
 	return c, nil
+}
+
+// authorize returns what decides about calls of other nodes: the rules, and then whether the node drains. Then only agents
+// that are lent take signals of other nodes; capabilities are withheld by the community.
+func (c *calls) authorize(lent func(to community.NodeID, m community.MemberID) bool) func(community.Peer, community.Call) error {
+	return func(from community.Peer, call community.Call) error {
+		if err := c.inbound.Authorize(from, call); err != nil {
+			return err
+		}
+		if strings.HasPrefix(call.Capability, community.PerceptionPrefix) && c.node.drain.Draining.IsOn() && !lent(from.ID, call.Member) {
+			return c.node.drain.Check()
+		}
+		return nil
+	}
 }
 
 // close waits until the actors have ended, and closes the record then, because an agent that ends may

@@ -41,6 +41,11 @@ func (p *parts) offerAll() error {
 	return errors.Join(problems...)
 }
 
+// offerWork offers a capability that is work: it is withheld while the node drains, and its calls are waited for.
+func (p *parts) offerWork(c community.Capability, provide community.Provider, opts ...community.OfferOption) error {
+	return p.offer(c, p.node.drain.Provider(c.Name, provide), append(opts[:len(opts):len(opts)], community.WithDrain())...)
+}
+
 // offer offers a capability and publishes an event for each answered call.
 func (p *parts) offer(c community.Capability, provide community.Provider, opts ...community.OfferOption) error {
 	return p.calls.community.Offer(c, func(ctx context.Context, s community.Signal) (community.Reply, error) {
@@ -92,7 +97,7 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 		}
 		provide = p.agents.spawner.Provider(c, def)
 	}
-	return p.offer(out, provide, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, atOnce)))
+	return p.offerWork(out, provide, community.WithTimeout(c.Timeout), community.WithConcurrency(cmp.Or(c.Concurrency, atOnce)))
 }
 
 // info answers node.info. It has nothing that a node of the community does not

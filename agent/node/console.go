@@ -70,12 +70,12 @@ func (c *console) close() {
 func (p *parts) controlServer() *grpc.Server {
 	n, a := p.node, p.agents
 	return control.NewServer(control.Config{
-		Name: n.name, Version: n.cfg.Version, Workspace: n.cfg.Workspace(), Started: p.started, Peers: p.peers,
+		Version: n.cfg.Version, Workspace: n.cfg.Workspace(), Started: p.started, Peers: p.peers,
 		Community: p.calls.community, Events: n.events, Agents: a.spawner, Rules: n.rules, Approvals: p.calls.approvals,
 		Steering: p.console.steering, Fleet: p.console.fleet, Artifacts: p.calls.artifacts, Model: a.models.Open,
 		ModelHealth: a.models.Health, Skills: skillset.NewService(p.skills, a.servers), Tasks: p.tasks, Reload: p.reload,
 		NodeName: p.report.nodeName, Resume: p.resumer.Order, Loads: a.places.Loads, Dashboard: p.console.dashboard.Open,
-		Health: p.console.health, Logger: n.cfg.Logger, Users: n.cfg.Users,
+		Health: p.console.health, Drain: &n.drain, Logger: n.cfg.Logger, Users: n.cfg.Users,
 	})
 }
 

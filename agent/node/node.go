@@ -16,6 +16,7 @@ import (
 	"symbio/internal/agent/node/rules"
 	"symbio/internal/agent/node/sessions"
 	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/node/telemetry"
 	"symbio/skills"
 	"symbio/transport/grpcpeer"
@@ -29,10 +30,10 @@ const Protocol = "1.3"
 // not ended are abandoned.
 const stopTimeout = 5 * time.Second
 
-// drain is how long an agent may finish its current signal while the node
+// agentDrain is how long an agent may finish its current signal while the node
 // stops. It is short, because a person who presses Ctrl-C does not wait for a
 // model.
-const drain = time.Second
+const agentDrain = time.Second
 
 // Info says where a running node can be reached.
 type Info struct {
@@ -56,6 +57,7 @@ type Node struct {
 	sessions  *sessions.Sessions
 	ready     chan Info            // capacity 1: Run never waits for a reader
 	telemetry *telemetry.Telemetry // nil = off
+	drain     tasks.Gate
 
 	// parts is atomic because every method reads it while Run may replace it.
 	parts atomic.Pointer[parts]
@@ -82,7 +84,7 @@ func New(cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.close())
 		}
 	}()
-	n.kept = cfg.State.Node(n.name)
+	n.kept, n.drain.Name = cfg.State.Node(n.name), n.name
 	if err := cfg.State.Prepare(); err != nil {
 		return nil, err
 	}
@@ -171,7 +173,10 @@ func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error)
 	return do(ctx, n)
 }
 
-// Run runs the node until ctx ends, and stops it within stopTimeout. When the
+// errStop ends the parts of a node that was drained to be stopped.
+var errStop = errors.New("the node was drained and stops")
+
+// Run runs the node until ctx ends or it was drained to be stopped, and stops it within stopTimeout. When the
 // node joins a cluster, Run stops all parts and starts new ones under the new
 // identity. It returns nil after an orderly stop, else the error of the first
 // part that failed. Call it once.
@@ -187,7 +192,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}()
 	for {
 		p := n.parts.Load()
-		err := errors.Join(p.run(ctx), p.close())
+		err := p.run(ctx)
+		if errors.Is(err, errStop) {
+			return p.close()
+		}
+		err = errors.Join(err, p.close())
 		if !errors.Is(err, errOtherIdentity) || ctx.Err() != nil {
 			return err
 		}
@@ -233,8 +242,11 @@ func (n *Node) Definition(name string) (definition.Definition, error) {
 // With Session.Keep of the order, or keep of its definition, it lives again when
 // the node is started again.
 // The order gets the node's rules, budget and approvals where it has none of
-// its own.
+// its own. A node that drains spawns none: community.ErrBusy.
 func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, error) {
+	if err := n.drain.Check(); err != nil {
+		return community.Member{}, err
+	}
 	o.Session.Keep = o.Session.Keep || o.Definition.Keep
 	return n.parts.Load().agents.spawner.Spawn(ctx, o)
 }
@@ -242,15 +254,29 @@ func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, erro
 // RunTask gives a task to a new agent of the named definition, here or on another node that lends it
 // and has the labels of where, and returns its answer; see step.Tasks. Commands of the agent are held
 // to the sandbox of a step.Guardrail around it only on this node, so it runs here then.
+// A node that drains takes none: community.ErrBusy.
 func (n *Node) RunTask(ctx context.Context, definition, task string, where ...string) (answer string, err error) {
+	running := n.drain.Counter(tasks.WorkCommand, "RunTask")
+	running.Add(1)
+	defer running.Add(-1)
+	if err := n.drain.Check(); err != nil {
+		return "", err
+	}
 	return n.parts.Load().tasks.Answer(ctx, definition, task, where)
 }
 
 // Offer offers a Go function as a capability to other nodes; see
 // community.OfferFunc. Rules of authorize say which nodes may call it. The
-// offer lasts for the life of the node, also under a new identity.
+// offer lasts for the life of the node, also under a new identity. It is withheld while the node drains.
 func Offer[In, Out any](n *Node, c community.Capability, f func(context.Context, In) (Out, error), opts ...community.OfferOption) error {
-	offer := func(to *community.Community) error { return community.OfferFunc(to, c, f, opts...) }
+	running := n.drain.Counter(tasks.WorkCall, c.Name)
+	counted := func(ctx context.Context, in In) (Out, error) {
+		running.Add(1)
+		defer running.Add(-1)
+		return f(ctx, in)
+	}
+	opts = append(opts[:len(opts):len(opts)], community.WithDrain())
+	offer := func(to *community.Community) error { return community.OfferFunc(to, c, counted, opts...) }
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := offer(n.parts.Load().calls.community); err != nil {

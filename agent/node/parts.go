@@ -17,6 +17,7 @@ import (
 	"symbio/internal/agent/node/sessions"
 	"symbio/internal/agent/node/skillset"
 	"symbio/internal/agent/node/tasks"
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // parts are the parts of a node under one identity.
@@ -24,6 +25,7 @@ type parts struct {
 	node        *Node
 	started     time.Time
 	newIdentity chan struct{} // asks for a start under another identity
+	stopNode    chan struct{} // asks for the end of a node that was drained
 	report      *reporter
 	peers       *peers.Peers
 	calls       *calls
@@ -36,7 +38,8 @@ type parts struct {
 
 // openParts makes all parts, each from the ones before it. It closes those that it made if a later one fails.
 func openParts(n *Node) (_ *parts, err error) {
-	p := &parts{node: n, started: time.Now(), newIdentity: make(chan struct{}, 1), peers: new(peers.Peers), calls: new(calls), agents: new(agents), console: new(console)}
+	p := &parts{node: n, started: time.Now(), newIdentity: make(chan struct{}, 1), stopNode: make(chan struct{}, 1),
+		peers: new(peers.Peers), calls: new(calls), agents: new(agents), console: new(console)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -79,7 +82,33 @@ func openParts(n *Node) (_ *parts, err error) {
 	if p.console, err = openConsole(p); err != nil {
 		return nil, err
 	}
+	n.drain.Use(tasks.GateParts{Work: p.running, Stop: p.stop})
 	return p, p.offerAll()
+}
+
+// running returns the agents that have a task, and those that are lent.
+func (p *parts) running() (all []*symbiov1.Work) {
+	working := map[string]uint32{}
+	for _, a := range p.agents.factory.Activities() {
+		if a.Working {
+			working[a.Member.Name]++
+		}
+	}
+	for name, n := range working {
+		all = append(all, &symbiov1.Work{Kind: tasks.WorkAgent, Name: name, Count: n})
+	}
+	for node, n := range p.agents.places.Lent() {
+		all = append(all, &symbiov1.Work{Kind: tasks.WorkLent, Name: p.report.nodeName(node), Count: uint32(n)})
+	}
+	return all
+}
+
+// stop makes Node.Run end.
+func (p *parts) stop() {
+	select {
+	case p.stopNode <- struct{}{}:
+	default: // it is asked already
+	}
 }
 
 // run runs all parts until ctx ends or one of them fails, and returns when all
@@ -118,6 +147,8 @@ func (p *parts) run(ctx context.Context) error {
 		select {
 		case <-p.newIdentity:
 			return errOtherIdentity
+		case <-p.stopNode:
+			return errStop
 		case <-ctx.Done():
 			return nil
 		}
@@ -147,7 +178,7 @@ func (p *parts) runners() []runner {
 		{"refusals", p.warnOfRefusals},
 		{"mcp", p.agents.servers.Run},
 		{"capabilities of mcp", func(ctx context.Context) error {
-			return p.agents.servers.Offer(ctx, p.node.cfg.Settings.Capabilities, p.offer)
+			return p.agents.servers.Offer(ctx, p.node.cfg.Settings.Capabilities, p.offerWork)
 		}},
 		{"discovery", p.peers.Discover},
 		{"changes", func(ctx context.Context) error { return p.report.changes(ctx, changes) }},

@@ -94,7 +94,7 @@ const lineRate, lineBurst = 50, 200
 // Lenders returns the reachable nodes, without the own one, that lend a definition; "" = any.
 func Lenders(c peer.Community, own community.NodeID, definition string) []community.Member {
 	return slices.DeleteFunc(slices.Clone(c.Members()), func(m community.Member) bool {
-		if !m.Available || m.Node == own || m.ID != community.MemberID(m.Node) || !slices.Contains(m.Provides, Capability) {
+		if !m.Available || m.Node == own || m.ID != community.MemberID(m.Node) || m.IsDraining() || !slices.Contains(m.Provides, Capability) {
 			return true
 		}
 		// Without the schema of the capability the names are unknown; the lender then decides.

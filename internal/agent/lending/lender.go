@@ -46,6 +46,8 @@ type LenderConfig struct {
 	AskTimeout time.Duration
 	// Load returns what runs on this node and its free memory. Default: both unknown.
 	Load func() placement.Load
+	// Busy returns why no more agents are lent now, a community.ErrBusy; nil = they are. Default: they are.
+	Busy func() error
 	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
 }
@@ -323,6 +325,11 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 
 // add registers a lease, or returns community.ErrBusy at one of the two limits.
 func (l *Lender) add(n *Lease) error {
+	if l.cfg.Busy != nil {
+		if err := l.cfg.Busy(); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.lentTo(n.Node)
@@ -356,7 +363,21 @@ func (l *Lender) load(node community.NodeID) placement.Load {
 	defer l.mu.Unlock()
 	load.Lent = len(l.leases)
 	load.Free = max(min(l.cfg.Max-load.Lent, l.cfg.PerNode-l.lentTo(node)), 0)
+	if l.cfg.Busy != nil && l.cfg.Busy() != nil {
+		load.Free = 0
+	}
 	return load
+}
+
+// Lent returns how many agents each node has borrowed.
+func (l *Lender) Lent() map[community.NodeID]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[community.NodeID]int{}
+	for lease := range l.leases {
+		all[lease.Node]++
+	}
+	return all
 }
 
 // remove removes a lease, which makes room for another one.

@@ -87,6 +87,24 @@ func TestLenderKeepsItsLimits(t *testing.T) {
 	lent(t, l, otherNode, "4")
 }
 
+func TestDrainingNodeLendsNoMore(t *testing.T) {
+	l := newTestLender(t)
+	first := lent(t, l, borrowingNode, "1")
+	l.cfg.Busy = func() error { return community.DrainingError("kitchen") }
+	if err := l.add(&Lease{Node: otherNode}); !errors.Is(err, community.ErrBusy) {
+		t.Errorf("a new one: %v, want ErrBusy", err)
+	}
+	if got := l.load(otherNode); got.Free != 0 || got.Lent != 1 {
+		t.Errorf("the load is %+v, want none free", got)
+	}
+	if got := l.Lent(); got[borrowingNode] != 1 || len(got) != 1 || !l.Has(borrowingNode, "1") {
+		t.Errorf("lent: %v", got)
+	}
+	if l.remove(first); len(l.Lent()) != 0 {
+		t.Errorf("at the end: %v", l.Lent())
+	}
+}
+
 func TestLeaseNeedsTime(t *testing.T) {
 	l := newTestLender(t)
 	for seconds, want := range map[float64]bool{-1: false, 0: false, 1e-9: true, 1: true} {

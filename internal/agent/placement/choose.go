@@ -36,7 +36,8 @@ func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Mem
 	r := t.request
 	strategy := cmp.Or(r.Strategy, c.cfg.Strategy)
 	here, mayHere := c.local(r)
-	if mayHere && here.free > 0 && (strategy == Local || strategy == LocalFirst) {
+	draining := c.cfg.Draining != nil && c.cfg.Draining()
+	if mayHere && here.free > 0 && !draining && (strategy == Local || strategy == LocalFirst) {
 		return grant{place: Place{Reason: here.String()}}, true
 	}
 	var open []candidate
@@ -45,7 +46,7 @@ func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Mem
 	if strategy != Local {
 		open, passed, fitting = c.remote(ctx, r, lenders)
 	}
-	if mayHere && here.free > 0 {
+	if mayHere && here.free > 0 && (!draining || fitting == 0) {
 		open = append([]candidate{here}, open...)
 	}
 	c.mu.Lock()
@@ -59,7 +60,7 @@ func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Mem
 			why = here.String() + ", and " + why
 		}
 		return grant{place: Place{Node: best.node, Reason: list(why, passed)}}, true
-	case mayHere && r.Waiting == nil:
+	case mayHere && r.Waiting == nil: // also on a node that drains: the task belongs to one that runs
 		return grant{place: Place{Reason: list(here.String()+", but the task does not wait", passed)}}, true
 	case !mayHere && fitting == 0 && !waits:
 		return grant{err: c.none(r, passed, lenders)}, true

@@ -101,6 +101,9 @@ type Config struct {
 	Lenders func(definition string) []community.Member
 	// Load asks a node for its load. It must return when ctx ends.
 	Load func(ctx context.Context, node community.Member) (Load, error)
+	// Draining reports whether this node takes no new work: then a task goes to another node that fits, if there is one.
+	// Default: it does not.
+	Draining func() bool
 }
 
 const (

@@ -116,6 +116,29 @@ func TestStrategiesChoosePlace(t *testing.T) {
 	})
 }
 
+// A node that drains hands its tasks on, and keeps those that no other node fits.
+func TestDrainingNodeHandsTasksOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN()
+		c := l.chooser(placement.Config{Local: 2, Draining: func() bool { return true }})
+		for _, tt := range []struct {
+			r    placement.Request
+			want string
+		}{
+			{placement.Request{}, "eve"},
+			{placement.Request{Strategy: placement.LeastBusy}, "bob"},
+			{placement.Request{Strategy: placement.Local}, ""},
+			{placement.Request{Definition: "unknown"}, ""},
+			{placement.Request{Where: labels(t, "room=cellar")}, ""},
+		} {
+			where, _ := l.start(t, c, tt.r)
+			if node, _, _ := strings.Cut(where, "|"); node != tt.want {
+				t.Errorf("%+v goes to %q, want %q", tt.r, where, tt.want)
+			}
+		}
+	})
+}
+
 func TestReasonSaysWhyNodeWasChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN()

@@ -166,6 +166,185 @@ func (x *AuthorityReply) GetLocked() bool {
 	return false
 }
 
+type DrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Take work again.
+	Undo bool `protobuf:"varint,1,opt,name=undo,proto3" json:"undo,omitempty"`
+	// Stop the node when nothing runs any more.
+	Stop          bool `protobuf:"varint,2,opt,name=stop,proto3" json:"stop,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DrainRequest) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
+}
+
+func (x *DrainRequest) GetStop() bool {
+	if x != nil {
+		return x.Stop
+	}
+	return false
+}
+
+// DrainState is what still runs on a node that drains.
+type DrainState struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Draining bool                   `protobuf:"varint,1,opt,name=draining,proto3" json:"draining,omitempty"`
+	Running  []*Work                `protobuf:"bytes,2,rep,name=running,proto3" json:"running,omitempty"`
+	// Nothing runs any more.
+	Done          bool `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainState) Reset() {
+	*x = DrainState{}
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainState) ProtoMessage() {}
+
+func (x *DrainState) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainState.ProtoReflect.Descriptor instead.
+func (*DrainState) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DrainState) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *DrainState) GetRunning() []*Work {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
+func (x *DrainState) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+// Work is what runs on a node, counted by kind and name.
+type Work struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// call = a capability that another node called, lent = agents that a node borrowed, agent = an agent with a task,
+	// command = what a command of this machine waits for.
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Work) Reset() {
+	*x = Work{}
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Work) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Work) ProtoMessage() {}
+
+func (x *Work) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Work.ProtoReflect.Descriptor instead.
+func (*Work) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Work) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Work) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Work) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type PromoteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of a connected node.
@@ -176,7 +355,7 @@ type PromoteRequest struct {
 
 func (x *PromoteRequest) Reset() {
 	*x = PromoteRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -188,7 +367,7 @@ func (x *PromoteRequest) String() string {
 func (*PromoteRequest) ProtoMessage() {}
 
 func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -201,7 +380,7 @@ func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PromoteRequest) GetNode() string {
@@ -219,7 +398,7 @@ type PromoteReply struct {
 
 func (x *PromoteReply) Reset() {
 	*x = PromoteReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +410,7 @@ func (x *PromoteReply) String() string {
 func (*PromoteReply) ProtoMessage() {}
 
 func (x *PromoteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +423,7 @@ func (x *PromoteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReply.ProtoReflect.Descriptor instead.
 func (*PromoteReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 type ReloadRequest struct {
@@ -257,7 +436,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +448,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +461,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReloadRequest) GetConfiguration() bool {
@@ -304,7 +483,7 @@ type ReloadReply struct {
 
 func (x *ReloadReply) Reset() {
 	*x = ReloadReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +495,7 @@ func (x *ReloadReply) String() string {
 func (*ReloadReply) ProtoMessage() {}
 
 func (x *ReloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +508,7 @@ func (x *ReloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadReply.ProtoReflect.Descriptor instead.
 func (*ReloadReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReloadReply) GetChanged() []string {
@@ -354,7 +533,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +545,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +558,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 type StatusReply struct {
@@ -407,7 +586,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +598,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +611,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StatusReply) GetId() string {
@@ -529,7 +708,7 @@ type ModelHealth struct {
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +720,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +733,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ModelHealth) GetModel() string {
@@ -604,7 +783,7 @@ type SourceHealth struct {
 
 func (x *SourceHealth) Reset() {
 	*x = SourceHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +795,7 @@ func (x *SourceHealth) String() string {
 func (*SourceHealth) ProtoMessage() {}
 
 func (x *SourceHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +808,7 @@ func (x *SourceHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
 func (*SourceHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SourceHealth) GetName() string {
@@ -659,7 +838,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +850,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +863,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -727,7 +906,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +918,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +931,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LocatedMember) GetId() string {
@@ -827,7 +1006,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1018,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1031,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -878,7 +1057,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1069,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1082,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MemberChange) GetType() string {
@@ -951,7 +1130,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1142,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1155,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodesRequest) GetLoad() bool {
@@ -1025,7 +1204,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1216,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1229,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Node) GetId() string {
@@ -1193,7 +1372,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1384,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1397,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Process) GetGoroutines() uint32 {
@@ -1251,7 +1430,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1442,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1455,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -1298,7 +1477,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1489,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1502,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -1357,7 +1536,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1548,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1561,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -1407,7 +1586,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1598,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1611,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -1487,7 +1666,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1678,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1691,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -1546,7 +1725,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1737,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1750,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1640,7 +1819,7 @@ type CallEvent struct {
 
 func (x *CallEvent) Reset() {
 	*x = CallEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1831,7 @@ func (x *CallEvent) String() string {
 func (*CallEvent) ProtoMessage() {}
 
 func (x *CallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1844,7 @@ func (x *CallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
 func (*CallEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CallEvent) GetEvent() isCallEvent_Event {
@@ -1744,7 +1923,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1935,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1948,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1810,7 +1989,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2001,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2014,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1859,7 +2038,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2050,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2063,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1931,7 +2110,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2122,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2135,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1980,7 +2159,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2171,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2184,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -2049,7 +2228,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2240,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2253,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Event) GetJson() []byte {
@@ -2124,7 +2303,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2315,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2328,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -2248,7 +2427,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2439,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2452,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Picture) GetType() string {
@@ -2310,7 +2489,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2501,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2514,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConverseRequest) GetSay() isConverseRequest_Say {
@@ -2488,7 +2667,7 @@ type NextMessage struct {
 
 func (x *NextMessage) Reset() {
 	*x = NextMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2679,7 @@ func (x *NextMessage) String() string {
 func (*NextMessage) ProtoMessage() {}
 
 func (x *NextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2692,7 @@ func (x *NextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
 func (*NextMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NextMessage) GetText() string {
@@ -2544,7 +2723,7 @@ type ChangeSettings struct {
 
 func (x *ChangeSettings) Reset() {
 	*x = ChangeSettings{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2735,7 @@ func (x *ChangeSettings) String() string {
 func (*ChangeSettings) ProtoMessage() {}
 
 func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2748,7 @@ func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettings.ProtoReflect.Descriptor instead.
 func (*ChangeSettings) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ChangeSettings) GetModel() string {
@@ -2601,7 +2780,7 @@ type Compact struct {
 
 func (x *Compact) Reset() {
 	*x = Compact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2792,7 @@ func (x *Compact) String() string {
 func (*Compact) ProtoMessage() {}
 
 func (x *Compact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2805,7 @@ func (x *Compact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compact.ProtoReflect.Descriptor instead.
 func (*Compact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 type Clear struct {
@@ -2637,7 +2816,7 @@ type Clear struct {
 
 func (x *Clear) Reset() {
 	*x = Clear{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2828,7 @@ func (x *Clear) String() string {
 func (*Clear) ProtoMessage() {}
 
 func (x *Clear) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2841,7 @@ func (x *Clear) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clear.ProtoReflect.Descriptor instead.
 func (*Clear) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 type SteerMessage struct {
@@ -2676,7 +2855,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2867,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2880,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -2726,7 +2905,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2917,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2930,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 type AskTranscript struct {
@@ -2762,7 +2941,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2953,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2966,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 type SteerRequest struct {
@@ -2803,7 +2982,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +2994,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +3007,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -2871,7 +3050,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +3062,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +3075,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -2951,7 +3130,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3142,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3155,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -3001,7 +3180,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3192,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3205,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -3084,7 +3263,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3275,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3288,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -3171,7 +3350,7 @@ type InterruptRequest struct {
 
 func (x *InterruptRequest) Reset() {
 	*x = InterruptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3362,7 @@ func (x *InterruptRequest) String() string {
 func (*InterruptRequest) ProtoMessage() {}
 
 func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3375,7 @@ func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
 func (*InterruptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InterruptRequest) GetMember() string {
@@ -3221,7 +3400,7 @@ type InterruptReply struct {
 
 func (x *InterruptReply) Reset() {
 	*x = InterruptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3412,7 @@ func (x *InterruptReply) String() string {
 func (*InterruptReply) ProtoMessage() {}
 
 func (x *InterruptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3425,7 @@ func (x *InterruptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
 func (*InterruptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *InterruptReply) GetInterrupted() bool {
@@ -3294,7 +3473,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3485,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3498,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ConversationRequest) GetMember() string {
@@ -3348,7 +3527,7 @@ type ConversationReply struct {
 
 func (x *ConversationReply) Reset() {
 	*x = ConversationReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3539,7 @@ func (x *ConversationReply) String() string {
 func (*ConversationReply) ProtoMessage() {}
 
 func (x *ConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3552,7 @@ func (x *ConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
 func (*ConversationReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ConversationReply) GetMember() string {
@@ -3442,7 +3621,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3633,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3646,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FleetRequest) GetOnce() bool {
@@ -3495,7 +3674,7 @@ type FleetChange struct {
 
 func (x *FleetChange) Reset() {
 	*x = FleetChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3507,7 +3686,7 @@ func (x *FleetChange) String() string {
 func (*FleetChange) ProtoMessage() {}
 
 func (x *FleetChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3520,7 +3699,7 @@ func (x *FleetChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
 func (*FleetChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FleetChange) GetNodes() []*FleetNode {
@@ -3576,7 +3755,7 @@ type FleetPart struct {
 
 func (x *FleetPart) Reset() {
 	*x = FleetPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +3767,7 @@ func (x *FleetPart) String() string {
 func (*FleetPart) ProtoMessage() {}
 
 func (x *FleetPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +3780,7 @@ func (x *FleetPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
 func (*FleetPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetPart) GetChange() *FleetChange {
@@ -3674,7 +3853,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3865,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3878,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FleetNode) GetId() string {
@@ -3868,7 +4047,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +4059,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +4072,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -4045,7 +4224,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4236,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4249,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -4124,7 +4303,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4315,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4328,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -4214,7 +4393,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4405,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4418,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RunTaskRequest) GetAgent() string {
@@ -4327,7 +4506,7 @@ type RunTaskEvent struct {
 
 func (x *RunTaskEvent) Reset() {
 	*x = RunTaskEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4518,7 @@ func (x *RunTaskEvent) String() string {
 func (*RunTaskEvent) ProtoMessage() {}
 
 func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4531,7 @@ func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
 func (*RunTaskEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
@@ -4426,7 +4605,7 @@ type TaskPlace struct {
 
 func (x *TaskPlace) Reset() {
 	*x = TaskPlace{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4438,7 +4617,7 @@ func (x *TaskPlace) String() string {
 func (*TaskPlace) ProtoMessage() {}
 
 func (x *TaskPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4451,7 +4630,7 @@ func (x *TaskPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
 func (*TaskPlace) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TaskPlace) GetNode() string {
@@ -4498,7 +4677,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4689,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4702,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TaskResult) GetText() string {
@@ -4583,7 +4762,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4595,7 +4774,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4608,7 +4787,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Denial) GetAgent() string {
@@ -4654,7 +4833,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +4845,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +4858,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 type ArtifactsReply struct {
@@ -4691,7 +4870,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4703,7 +4882,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4716,7 +4895,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -4742,7 +4921,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4933,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4946,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Artifact) GetHash() string {
@@ -4823,7 +5002,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4835,7 +5014,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4848,7 +5027,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -4874,7 +5053,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4886,7 +5065,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4899,7 +5078,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -4921,7 +5100,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4933,7 +5112,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4946,7 +5125,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -4972,7 +5151,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4984,7 +5163,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4997,7 +5176,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -5023,7 +5202,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5214,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5227,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -5122,7 +5301,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5134,7 +5313,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5147,7 +5326,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -5216,7 +5395,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5228,7 +5407,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5241,7 +5420,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -5263,7 +5442,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5454,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5467,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -5316,7 +5495,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5328,7 +5507,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5341,7 +5520,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5369,7 +5548,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5381,7 +5560,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5394,7 +5573,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5426,7 +5605,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5438,7 +5617,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5451,7 +5630,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 type RulesReply struct {
@@ -5463,7 +5642,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +5654,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +5667,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5520,7 +5699,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5532,7 +5711,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5545,7 +5724,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5613,7 +5792,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5625,7 +5804,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5638,7 +5817,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5656,7 +5835,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5668,7 +5847,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5681,7 +5860,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 // Approval is a decision that waits for a person.
@@ -5721,7 +5900,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5733,7 +5912,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5746,7 +5925,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Approval) GetId() string {
@@ -5883,7 +6062,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5895,7 +6074,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5908,7 +6087,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Offer) GetKind() string {
@@ -5949,7 +6128,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6140,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6153,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -6003,7 +6182,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6015,7 +6194,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6028,7 +6207,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Skill) GetId() string {
@@ -6116,7 +6295,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6307,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6320,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -6182,7 +6361,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6194,7 +6373,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6207,7 +6386,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -6236,7 +6415,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6248,7 +6427,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6261,7 +6440,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -6294,7 +6473,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +6485,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +6498,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6372,7 +6551,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6384,7 +6563,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6397,7 +6576,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
 }
 
 type PromptsReply struct {
@@ -6411,7 +6590,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6423,7 +6602,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6436,7 +6615,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6467,7 +6646,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6479,7 +6658,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6492,7 +6671,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6541,7 +6720,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6553,7 +6732,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6566,7 +6745,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6601,7 +6780,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6613,7 +6792,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6626,7 +6805,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6659,7 +6838,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6671,7 +6850,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6684,7 +6863,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6705,7 +6884,19 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06change\"<\n" +
 	"\x0eAuthorityReply\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\bR\x04held\x12\x16\n" +
-	"\x06locked\x18\x02 \x01(\bR\x06locked\"$\n" +
+	"\x06locked\x18\x02 \x01(\bR\x06locked\"6\n" +
+	"\fDrainRequest\x12\x12\n" +
+	"\x04undo\x18\x01 \x01(\bR\x04undo\x12\x12\n" +
+	"\x04stop\x18\x02 \x01(\bR\x04stop\"g\n" +
+	"\n" +
+	"DrainState\x12\x1a\n" +
+	"\bdraining\x18\x01 \x01(\bR\bdraining\x12)\n" +
+	"\arunning\x18\x02 \x03(\v2\x0f.symbio.v1.WorkR\arunning\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done\"D\n" +
+	"\x04Work\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"$\n" +
 	"\x0ePromoteRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
 	"\fPromoteReply\"5\n" +
@@ -7231,7 +7422,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\xd5\x10\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\x90\x11\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -7267,7 +7458,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06Prompt\x12\x18.symbio.v1.PromptRequest\x1a\x16.symbio.v1.PromptReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
 	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReply\x12C\n" +
-	"\tAuthority\x12\x1b.symbio.v1.AuthorityRequest\x1a\x19.symbio.v1.AuthorityReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\tAuthority\x12\x1b.symbio.v1.AuthorityRequest\x1a\x19.symbio.v1.AuthorityReply\x129\n" +
+	"\x05Drain\x12\x17.symbio.v1.DrainRequest\x1a\x15.symbio.v1.DrainState0\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_control_proto_rawDescOnce sync.Once
@@ -7281,251 +7473,257 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*AuthorityRequest)(nil),       // 0: symbio.v1.AuthorityRequest
 	(*AuthorityReply)(nil),         // 1: symbio.v1.AuthorityReply
-	(*PromoteRequest)(nil),         // 2: symbio.v1.PromoteRequest
-	(*PromoteReply)(nil),           // 3: symbio.v1.PromoteReply
-	(*ReloadRequest)(nil),          // 4: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),            // 5: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),          // 6: symbio.v1.StatusRequest
-	(*StatusReply)(nil),            // 7: symbio.v1.StatusReply
-	(*ModelHealth)(nil),            // 8: symbio.v1.ModelHealth
-	(*SourceHealth)(nil),           // 9: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),         // 10: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),          // 11: symbio.v1.LocatedMember
-	(*MembersReply)(nil),           // 12: symbio.v1.MembersReply
-	(*MemberChange)(nil),           // 13: symbio.v1.MemberChange
-	(*NodesRequest)(nil),           // 14: symbio.v1.NodesRequest
-	(*Node)(nil),                   // 15: symbio.v1.Node
-	(*Process)(nil),                // 16: symbio.v1.Process
-	(*NodesReply)(nil),             // 17: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),           // 18: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),       // 19: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),            // 20: symbio.v1.SendRequest
-	(*SendReply)(nil),              // 21: symbio.v1.SendReply
-	(*CallRequest)(nil),            // 22: symbio.v1.CallRequest
-	(*CallEvent)(nil),              // 23: symbio.v1.CallEvent
-	(*CallReply)(nil),              // 24: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),    // 25: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),      // 26: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),      // 27: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),          // 28: symbio.v1.EventsRequest
-	(*Event)(nil),                  // 29: symbio.v1.Event
-	(*RunRequest)(nil),             // 30: symbio.v1.RunRequest
-	(*Picture)(nil),                // 31: symbio.v1.Picture
-	(*ConverseRequest)(nil),        // 32: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),            // 33: symbio.v1.NextMessage
-	(*ChangeSettings)(nil),         // 34: symbio.v1.ChangeSettings
-	(*Compact)(nil),                // 35: symbio.v1.Compact
-	(*Clear)(nil),                  // 36: symbio.v1.Clear
-	(*SteerMessage)(nil),           // 37: symbio.v1.SteerMessage
-	(*Interrupt)(nil),              // 38: symbio.v1.Interrupt
-	(*AskTranscript)(nil),          // 39: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),           // 40: symbio.v1.SteerRequest
-	(*SteerReply)(nil),             // 41: symbio.v1.SteerReply
-	(*InspectRequest)(nil),         // 42: symbio.v1.InspectRequest
-	(*InspectReply)(nil),           // 43: symbio.v1.InspectReply
-	(*ShownPart)(nil),              // 44: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),       // 45: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),         // 46: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),    // 47: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),      // 48: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),           // 49: symbio.v1.FleetRequest
-	(*FleetChange)(nil),            // 50: symbio.v1.FleetChange
-	(*FleetPart)(nil),              // 51: symbio.v1.FleetPart
-	(*FleetNode)(nil),              // 52: symbio.v1.FleetNode
-	(*FleetAgent)(nil),             // 53: symbio.v1.FleetAgent
-	(*FleetCall)(nil),              // 54: symbio.v1.FleetCall
-	(*Spending)(nil),               // 55: symbio.v1.Spending
-	(*RunTaskRequest)(nil),         // 56: symbio.v1.RunTaskRequest
-	(*RunTaskEvent)(nil),           // 57: symbio.v1.RunTaskEvent
-	(*TaskPlace)(nil),              // 58: symbio.v1.TaskPlace
-	(*TaskResult)(nil),             // 59: symbio.v1.TaskResult
-	(*Denial)(nil),                 // 60: symbio.v1.Denial
-	(*ArtifactsRequest)(nil),       // 61: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 62: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 63: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 64: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 65: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 66: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 67: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 68: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 69: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 70: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 71: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 72: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 73: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 74: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 75: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 76: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 77: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 78: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 79: symbio.v1.Approval
-	(*Offer)(nil),                  // 80: symbio.v1.Offer
-	(*SkillsRequest)(nil),          // 81: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 82: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 83: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 84: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 85: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 86: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 87: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 88: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 89: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 90: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 91: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 92: symbio.v1.PromptReply
-	nil,                            // 93: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 94: symbio.v1.Node.RefusedEntry
-	nil,                            // 95: symbio.v1.Node.LabelsEntry
-	nil,                            // 96: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 97: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 98: google.protobuf.Duration
-	(*Progress)(nil),               // 99: symbio.v1.Progress
-	(*Chunk)(nil),                  // 100: symbio.v1.Chunk
-	(*Capability)(nil),             // 101: symbio.v1.Capability
+	(*DrainRequest)(nil),           // 2: symbio.v1.DrainRequest
+	(*DrainState)(nil),             // 3: symbio.v1.DrainState
+	(*Work)(nil),                   // 4: symbio.v1.Work
+	(*PromoteRequest)(nil),         // 5: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),           // 6: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),          // 7: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),            // 8: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),          // 9: symbio.v1.StatusRequest
+	(*StatusReply)(nil),            // 10: symbio.v1.StatusReply
+	(*ModelHealth)(nil),            // 11: symbio.v1.ModelHealth
+	(*SourceHealth)(nil),           // 12: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),         // 13: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),          // 14: symbio.v1.LocatedMember
+	(*MembersReply)(nil),           // 15: symbio.v1.MembersReply
+	(*MemberChange)(nil),           // 16: symbio.v1.MemberChange
+	(*NodesRequest)(nil),           // 17: symbio.v1.NodesRequest
+	(*Node)(nil),                   // 18: symbio.v1.Node
+	(*Process)(nil),                // 19: symbio.v1.Process
+	(*NodesReply)(nil),             // 20: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),           // 21: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),       // 22: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),            // 23: symbio.v1.SendRequest
+	(*SendReply)(nil),              // 24: symbio.v1.SendReply
+	(*CallRequest)(nil),            // 25: symbio.v1.CallRequest
+	(*CallEvent)(nil),              // 26: symbio.v1.CallEvent
+	(*CallReply)(nil),              // 27: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),    // 28: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),      // 29: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),      // 30: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),          // 31: symbio.v1.EventsRequest
+	(*Event)(nil),                  // 32: symbio.v1.Event
+	(*RunRequest)(nil),             // 33: symbio.v1.RunRequest
+	(*Picture)(nil),                // 34: symbio.v1.Picture
+	(*ConverseRequest)(nil),        // 35: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),            // 36: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),         // 37: symbio.v1.ChangeSettings
+	(*Compact)(nil),                // 38: symbio.v1.Compact
+	(*Clear)(nil),                  // 39: symbio.v1.Clear
+	(*SteerMessage)(nil),           // 40: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 41: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 42: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 43: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 44: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 45: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 46: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 47: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 48: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 49: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 50: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 51: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 52: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 53: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 54: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 55: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 56: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 57: symbio.v1.FleetCall
+	(*Spending)(nil),               // 58: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 59: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 60: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 61: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 62: symbio.v1.TaskResult
+	(*Denial)(nil),                 // 63: symbio.v1.Denial
+	(*ArtifactsRequest)(nil),       // 64: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 65: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 66: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 67: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 68: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 69: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 70: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 71: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 72: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 73: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 74: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 75: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 76: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 77: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 78: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 79: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 80: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 81: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 82: symbio.v1.Approval
+	(*Offer)(nil),                  // 83: symbio.v1.Offer
+	(*SkillsRequest)(nil),          // 84: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 85: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 86: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 87: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 88: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 89: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 90: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 91: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 92: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 93: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 94: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 95: symbio.v1.PromptReply
+	nil,                            // 96: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 97: symbio.v1.Node.RefusedEntry
+	nil,                            // 98: symbio.v1.Node.LabelsEntry
+	nil,                            // 99: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 100: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 101: google.protobuf.Duration
+	(*Progress)(nil),               // 102: symbio.v1.Progress
+	(*Chunk)(nil),                  // 103: symbio.v1.Chunk
+	(*Capability)(nil),             // 104: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	97,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	9,   // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	8,   // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	97,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	97,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	93,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
-	11,  // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	11,  // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	11,  // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	94,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	16,  // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	95,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	15,  // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	98,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	98,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	99,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	100, // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	24,  // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	101, // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	26,  // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	97,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	68,  // 21: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	31,  // 22: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	30,  // 23: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	33,  // 24: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	37,  // 25: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	38,  // 26: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	39,  // 27: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	34,  // 28: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	35,  // 29: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	36,  // 30: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	31,  // 31: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	98,  // 32: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	44,  // 33: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	52,  // 34: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	53,  // 35: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	29,  // 36: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	50,  // 37: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	97,  // 38: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	55,  // 39: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	16,  // 40: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	97,  // 41: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	55,  // 42: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	68,  // 43: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	54,  // 44: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	97,  // 45: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	68,  // 46: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	58,  // 47: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	59,  // 48: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	55,  // 49: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	60,  // 50: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	63,  // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	97,  // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	98,  // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	79,  // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	79,  // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	73,  // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	76,  // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	97,  // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	97,  // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	97,  // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	80,  // 61: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
-	82,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	84,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	84,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	89,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	90,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	96,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	6,   // 68: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	10,  // 69: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	10,  // 70: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	14,  // 71: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	18,  // 72: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	19,  // 73: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	20,  // 74: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	22,  // 75: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	22,  // 76: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	25,  // 77: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	28,  // 78: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	32,  // 79: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	40,  // 80: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	42,  // 81: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	45,  // 82: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	47,  // 83: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	49,  // 84: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	56,  // 85: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	61,  // 86: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	64,  // 87: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	65,  // 88: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	66,  // 89: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	69,  // 90: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	71,  // 91: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	74,  // 92: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	77,  // 93: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	81,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	85,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	87,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	91,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	4,   // 98: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	2,   // 99: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	0,   // 100: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
-	7,   // 101: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	12,  // 102: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	13,  // 103: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	17,  // 104: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	11,  // 105: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	11,  // 106: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	21,  // 107: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	24,  // 108: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	23,  // 109: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	27,  // 110: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	29,  // 111: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	29,  // 112: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	41,  // 113: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	43,  // 114: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	46,  // 115: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	48,  // 116: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	50,  // 117: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	57,  // 118: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	62,  // 119: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	100, // 120: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	62,  // 121: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	67,  // 122: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	70,  // 123: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	72,  // 124: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	75,  // 125: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	78,  // 126: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	83,  // 127: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	86,  // 128: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	88,  // 129: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	92,  // 130: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	5,   // 131: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	3,   // 132: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	1,   // 133: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
-	101, // [101:134] is the sub-list for method output_type
-	68,  // [68:101] is the sub-list for method input_type
-	68,  // [68:68] is the sub-list for extension type_name
-	68,  // [68:68] is the sub-list for extension extendee
-	0,   // [0:68] is the sub-list for field type_name
+	4,   // 0: symbio.v1.DrainState.running:type_name -> symbio.v1.Work
+	100, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	12,  // 2: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	11,  // 3: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
+	100, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	100, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	96,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	14,  // 7: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	14,  // 8: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	14,  // 9: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	97,  // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	19,  // 11: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	98,  // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	18,  // 13: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	101, // 14: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	101, // 15: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	102, // 16: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	103, // 17: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	27,  // 18: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	104, // 19: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	29,  // 20: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	100, // 21: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	71,  // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	34,  // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	33,  // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	36,  // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	40,  // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	41,  // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	42,  // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	37,  // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	38,  // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	39,  // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	34,  // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	101, // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	47,  // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	55,  // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	56,  // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	32,  // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	53,  // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	100, // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	58,  // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	19,  // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	100, // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	58,  // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	71,  // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	57,  // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	100, // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	71,  // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	61,  // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	62,  // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	58,  // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	63,  // 51: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	66,  // 52: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	100, // 53: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	101, // 54: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	82,  // 55: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	82,  // 56: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	76,  // 57: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	79,  // 58: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	100, // 59: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	100, // 60: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	100, // 61: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	83,  // 62: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	85,  // 63: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	87,  // 64: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	87,  // 65: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	92,  // 66: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	93,  // 67: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	99,  // 68: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	9,   // 69: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	13,  // 70: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	13,  // 71: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	17,  // 72: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	21,  // 73: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	22,  // 74: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	23,  // 75: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	25,  // 76: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	25,  // 77: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	28,  // 78: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	31,  // 79: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	35,  // 80: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	43,  // 81: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	45,  // 82: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	48,  // 83: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	50,  // 84: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	52,  // 85: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	59,  // 86: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	64,  // 87: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	67,  // 88: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	68,  // 89: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	69,  // 90: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	72,  // 91: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	74,  // 92: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	77,  // 93: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	80,  // 94: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	84,  // 95: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	88,  // 96: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	90,  // 97: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	94,  // 98: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	7,   // 99: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	5,   // 100: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	0,   // 101: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
+	2,   // 102: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
+	10,  // 103: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	15,  // 104: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	16,  // 105: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	20,  // 106: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	14,  // 107: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	14,  // 108: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	24,  // 109: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	27,  // 110: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	26,  // 111: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	30,  // 112: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	32,  // 113: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	32,  // 114: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	44,  // 115: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	46,  // 116: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	49,  // 117: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	51,  // 118: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	53,  // 119: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	60,  // 120: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	65,  // 121: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	103, // 122: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	65,  // 123: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	70,  // 124: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	73,  // 125: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	75,  // 126: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	78,  // 127: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	81,  // 128: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	86,  // 129: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	89,  // 130: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	91,  // 131: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	95,  // 132: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	8,   // 133: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	6,   // 134: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	1,   // 135: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
+	3,   // 136: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
+	103, // [103:137] is the sub-list for method output_type
+	69,  // [69:103] is the sub-list for method input_type
+	69,  // [69:69] is the sub-list for extension type_name
+	69,  // [69:69] is the sub-list for extension extendee
+	0,   // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7538,15 +7736,15 @@ func file_symbio_v1_control_proto_init() {
 		(*AuthorityRequest_Unlock)(nil),
 		(*AuthorityRequest_Lock)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[15].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[23].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[26].OneofWrappers = []any{
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[32].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[31].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[35].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),
 		(*ConverseRequest_Steer)(nil),
@@ -7556,23 +7754,23 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Compact)(nil),
 		(*ConverseRequest_Clear)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[44].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[52].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[57].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[47].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[60].OneofWrappers = []any{
 		(*RunTaskEvent_Waiting)(nil),
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[82].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[86].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[85].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[89].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   97,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

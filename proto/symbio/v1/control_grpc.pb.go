@@ -55,6 +55,7 @@ const (
 	Control_Reload_FullMethodName          = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName         = "/symbio.v1.Control/Promote"
 	Control_Authority_FullMethodName       = "/symbio.v1.Control/Authority"
+	Control_Drain_FullMethodName           = "/symbio.v1.Control/Drain"
 )
 
 // ControlClient is the client API for Control service.
@@ -136,6 +137,8 @@ type ControlClient interface {
 	Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error)
 	// Authority gives the node the key of its cluster's authority, or takes it away.
 	Authority(ctx context.Context, in *AuthorityRequest, opts ...grpc.CallOption) (*AuthorityReply, error)
+	// Drain makes the node take no new work, and sends what still runs until nothing does. Ending the call does not undo it.
+	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrainState], error)
 }
 
 type controlClient struct {
@@ -527,6 +530,25 @@ func (c *controlClient) Authority(ctx context.Context, in *AuthorityRequest, opt
 	return out, nil
 }
 
+func (c *controlClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrainState], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[7], Control_Drain_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DrainRequest, DrainState]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_DrainClient = grpc.ServerStreamingClient[DrainState]
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -606,6 +628,8 @@ type ControlServer interface {
 	Promote(context.Context, *PromoteRequest) (*PromoteReply, error)
 	// Authority gives the node the key of its cluster's authority, or takes it away.
 	Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error)
+	// Drain makes the node take no new work, and sends what still runs until nothing does. Ending the call does not undo it.
+	Drain(*DrainRequest, grpc.ServerStreamingServer[DrainState]) error
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -714,6 +738,9 @@ func (UnimplementedControlServer) Promote(context.Context, *PromoteRequest) (*Pr
 }
 func (UnimplementedControlServer) Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authority not implemented")
+}
+func (UnimplementedControlServer) Drain(*DrainRequest, grpc.ServerStreamingServer[DrainState]) error {
+	return status.Error(codes.Unimplemented, "method Drain not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -1273,6 +1300,17 @@ func _Control_Authority_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Drain_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DrainRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).Drain(m, &grpc.GenericServerStream[DrainRequest, DrainState]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_DrainServer = grpc.ServerStreamingServer[DrainState]
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1421,6 +1459,11 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "GetArtifact",
 			Handler:       _Control_GetArtifact_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Drain",
+			Handler:       _Control_Drain_Handler,
 			ServerStreams: true,
 		},
 	},

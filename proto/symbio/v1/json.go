@@ -32,6 +32,9 @@ func (r *LastingRule) MarshalJSON() ([]byte, error) { return toJSON(r) }
 // MarshalJSON returns the reply for --json.
 func (r *ReloadReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
 
+// MarshalJSON returns the state for --json.
+func (s *DrainState) MarshalJSON() ([]byte, error) { return toJSON(s) }
+
 // MarshalJSON returns the reply for --json.
 func (r *SteerReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
 

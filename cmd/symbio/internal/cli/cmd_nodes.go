@@ -21,8 +21,9 @@ import (
 // address; such a node may have no id yet.
 func cmdNodes(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:  "nodes",
-		Args: command.NoArgs,
+		Use:     "nodes",
+		Aliases: []string{"node"}, // for symbio node drain
+		Args:    command.NoArgs,
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 			reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{Load: true})
 			if err != nil {
@@ -31,7 +32,7 @@ func cmdNodes(env *command.Env) *cobra.Command {
 			return printNodes(env, reply.GetNodes())
 		}),
 	}
-	cmd.AddCommand(cmdCapabilities(env))
+	cmd.AddCommand(cmdCapabilities(env), cmdNodesDrain(env))
 	return cmd
 }
 

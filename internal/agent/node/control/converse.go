@@ -19,6 +19,7 @@ import (
 	"symbio/agent/session"
 	"symbio/community"
 	"symbio/internal/agent/node/steering"
+	"symbio/internal/agent/node/tasks"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -90,7 +91,7 @@ func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *e
 			return m, err
 		}
 		if !told {
-			notice := event.Event{Time: time.Now().UTC(), Type: event.TypeNotice, Node: c.cfg.Name, Text: "the node goes on with the task of this session by itself; waiting for its end"}
+			notice := event.Event{Time: time.Now().UTC(), Type: event.TypeNotice, Node: c.cfg.Drain.Name, Text: "the node goes on with the task of this session by itself; waiting for its end"}
 			if err := sendEvent(send, notice); err != nil {
 				return m, err
 			}
@@ -265,6 +266,10 @@ func (d *conversationStream) enqueue(ctx context.Context, text string, pictures 
 		t.cancel()
 		return fmt.Errorf("%w: %d messages of this conversation wait for their answers", community.ErrBusy, maxQueued)
 	}
+	d.server.cfg.Drain.Counter(tasks.WorkCommand, "Converse").Add(1) // before the check, so that Drain sees what passes it
+	if t.refused == nil {
+		t.refused = d.server.cfg.Drain.Check()
+	}
 	d.turns = append(d.turns, t)
 	d.queue <- t // has room: the queued turns are a part of d.turns
 	return nil
@@ -321,6 +326,7 @@ func (d *conversationStream) runTurns(ctx context.Context) error {
 		d.mu.Lock()
 		d.turns = d.turns[1:]
 		d.mu.Unlock()
+		d.server.cfg.Drain.Counter(tasks.WorkCommand, "Converse").Add(-1)
 		t.cancel()
 		d.emit(ctx, r)
 	}
@@ -383,7 +389,7 @@ func (d *conversationStream) sendSession() error {
 
 // sendPrivate sends an event that only this conversation gets.
 func (d *conversationStream) sendPrivate(e event.Event) error {
-	e.Time, e.Node, e.Agent = time.Now().UTC(), d.server.cfg.Name, string(d.member.ID)
+	e.Time, e.Node, e.Agent = time.Now().UTC(), d.server.cfg.Drain.Name, string(d.member.ID)
 	return sendEvent(d.send, e)
 }
 

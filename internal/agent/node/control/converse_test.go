@@ -29,7 +29,7 @@ func TestConversationNamesItsSession(t *testing.T) {
 		stream := event.NewStream("n")
 		var got []string
 		d := &conversationStream{
-			server: &server{cfg: Config{Agents: &tasks.Spawner{Factory: agent.NewFactory(agent.Config{})}}}, member: community.Member{ID: "a"}, events: stream.Subscribe(time.Now()), tree: event.NewTree("a"), session: &event.Event{Type: event.TypeSession},
+			server: &server{cfg: Config{Drain: &tasks.Gate{}, Agents: &tasks.Spawner{Factory: agent.NewFactory(agent.Config{})}}}, member: community.Member{ID: "a"}, events: stream.Subscribe(time.Now()), tree: event.NewTree("a"), session: &event.Event{Type: event.TypeSession},
 			send: func(m *symbiov1.Event) error {
 				var e event.Event
 				err := json.Unmarshal(m.GetJson(), &e)

@@ -40,11 +40,11 @@ import (
 // Config has the parts of the node that the command line uses. All fields are
 // required unless their comment says otherwise.
 type Config struct {
-	// Name, Version and Workspace are reported by Status.
-	Name, Version, Workspace string
-	Started                  time.Time
-	Peers                    *peers.Peers
-	Community                *community.Community
+	// Version and Workspace are reported by Status.
+	Version, Workspace string
+	Started            time.Time
+	Peers              *peers.Peers
+	Community          *community.Community
 	// ModelHealth returns what the node learnt of models that do not do well.
 	ModelHealth func() []*symbiov1.ModelHealth
 	Events      *event.Stream
@@ -74,6 +74,8 @@ type Config struct {
 	// Users gets the commands that have work done, if the node ends with the last of them, as Status
 	// reports; nil = it lives on.
 	Users *Users
+	// Drain refuses new work while the node drains, and has its name.
+	Drain *tasks.Gate
 	// Health is served as grpc.health.v1.
 	Health *health.Server
 	// Logger gets panics of calls and failures to terminate an agent.
@@ -89,7 +91,8 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}),
-		grpc.ChainUnaryInterceptor(interceptor.Unary(cfg.Logger)), grpc.ChainStreamInterceptor(interceptor.Stream(cfg.Logger)))
+		grpc.ChainUnaryInterceptor(interceptor.Unary(cfg.Logger), cfg.Drain.Unary),
+		grpc.ChainStreamInterceptor(interceptor.Stream(cfg.Logger), cfg.Drain.Stream))
 	members := directory.New(directory.Config{
 		Community: cfg.Community, Peers: cfg.Peers, Events: cfg.Events, Steering: cfg.Steering, Fleet: cfg.Fleet, Artifacts: cfg.Artifacts,
 		Loads: cfg.Loads, NodeName: cfg.NodeName,
@@ -116,7 +119,7 @@ type server struct {
 // Status returns what the node is and where it listens.
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
-		Id: string(c.cfg.Peers.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Peers.Addr(), Pid: int64(os.Getpid()),
+		Id: string(c.cfg.Peers.Identity.ID()), Name: c.cfg.Drain.Name, Listen: c.cfg.Peers.Addr(), Pid: int64(os.Getpid()),
 		Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started), Authority: c.cfg.Peers.Identity.Authority(),
 		Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: c.cfg.Peers.SourceHealth(), Models: c.cfg.ModelHealth(),
 	}, nil
@@ -163,6 +166,11 @@ func (c *server) Reload(_ context.Context, r *symbiov1.ReloadRequest) (*symbiov1
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return reply, nil
+}
+
+// Drain makes the node take no new work, and sends what still runs.
+func (c *server) Drain(r *symbiov1.DrainRequest, stream symbiov1.Control_DrainServer) error {
+	return c.cfg.Drain.Drain(stream.Context(), r, stream.Send)
 }
 
 // Dashboard makes the dashboard listen, if it does not yet, and returns an

@@ -22,6 +22,7 @@ import (
 	"symbio/community"
 	"symbio/internal/agent/lending"
 	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/placement"
 	"symbio/internal/agent/workspace"
 	"symbio/internal/agent/workspace/transfer"
@@ -35,6 +36,7 @@ type Config struct {
 	Kept       state.Node
 	Community  *community.Community
 	Definition func(name string) (definition.Definition, error)
+	Drain      *tasks.Gate // no agents are lent while it drains, and tasks go to other nodes
 	Logger     *slog.Logger
 }
 
@@ -57,7 +59,7 @@ const cachedWorkspaces = 8
 func Open(cfg Config) (_ *Places, err error) {
 	p, want, w := &Places{cfg: cfg}, cfg.Settings.Placement, cfg.Settings.Workspaces()
 	p.Chooser = placement.New(placement.Config{
-		Self: cfg.Self, Strategy: want.Strategy, Local: want.Local, Queue: want.Queue,
+		Self: cfg.Self, Strategy: want.Strategy, Local: want.Local, Queue: want.Queue, Draining: cfg.Drain.Draining.IsOn,
 		Lenders: func(definition string) []community.Member {
 			return lending.Lenders(cfg.Community, cfg.Self.Node, definition)
 		},
@@ -78,6 +80,14 @@ func (p *Places) HasLent(to community.NodeID, m community.MemberID) bool {
 	return p.lender != nil && p.lender.Has(to, m)
 }
 
+// Lent returns how many agents each node has borrowed.
+func (p *Places) Lent() map[community.NodeID]int {
+	if p.lender == nil {
+		return nil
+	}
+	return p.lender.Lent()
+}
+
 // concurrentTransfers is how many calls of transfers are served at a time. Each
 // takes up to 4 MiB of memory, and a transfer makes four at once.
 const concurrentTransfers = 32
@@ -96,7 +106,7 @@ func (p *Places) Offer(c config.Capability, spawn func(context.Context, *lending
 		cfg.Definitions = append(cfg.Definitions, def)
 	}
 	cfg.Community, cfg.Logger, cfg.AskTimeout = p.cfg.Community, p.cfg.Logger, p.cfg.Settings.Approvals.Timeout
-	cfg.Load, cfg.Spawn = p.load, spawn
+	cfg.Load, cfg.Spawn, cfg.Busy = p.load, spawn, p.cfg.Drain.Check
 	p.lender = lending.NewLender(cfg)
 	capability, err := p.lender.Capability()
 	if err != nil {

@@ -160,11 +160,21 @@ type foundCapability struct {
 	Idempotent  bool            `json:"idempotent,omitempty"`
 }
 
-// find runs find_members. The agent itself is not listed. The result is a JSON array, empty if no
+// find runs find_members. The agent itself and members of nodes that drain are not listed. The result is a JSON array, empty if no
 // member fits.
 func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	list := []foundMember{}
-	for _, m := range p.community.Members() {
+	all := p.community.Members()
+	draining := map[community.NodeID]bool{}
+	for _, m := range all {
+		if m.ID == community.MemberID(m.Node) && m.IsDraining() {
+			draining[m.Node] = true
+		}
+	}
+	for _, m := range all {
+		if draining[m.Node] {
+			continue // it takes no new work
+		}
 		m.Provides = p.usable(m.Provides)
 		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
 			continue
