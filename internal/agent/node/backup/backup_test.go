@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -237,6 +240,18 @@ func pack(t *testing.T, all []entry) string {
 	return file
 }
 
+// summed returns the entries with one more before the last, whose sum fits all of them.
+func summed(all []entry, more entry) []entry {
+	last := len(all) - 1
+	out := slices.Insert(slices.Clone(all), last, more)
+	sum := sha256.New()
+	for _, e := range out[:last+1] {
+		fmt.Fprintf(sum, "%q %d\n%s", e.Name, len(e.text), e.text)
+	}
+	out[last+1].text = hex.EncodeToString(sum.Sum(nil))
+	return out
+}
+
 func TestHostileBackupWritesNothing(t *testing.T) {
 	from, store := home(t)
 	if err := store.Close(); err != nil {
@@ -252,18 +267,21 @@ func TestHostileBackupWritesNothing(t *testing.T) {
 	}
 	named := func(name string) entry { return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600}, "x"} }
 	last := len(good) - 1
+	if _, err := backup.Restore(t.Context(), pack(t, summed(good, named("state/more"))), nil, places(t)); err != nil {
+		t.Fatalf("with a file more, and its sum: %v", err)
+	}
 	tests := map[string]func() []entry{
-		"outside":         func() []entry { return slices.Insert(slices.Clone(good), last, named("state/../../evil")) },
-		"absolute":        func() []entry { return slices.Insert(slices.Clone(good), last, named("/evil")) },
-		"elsewhere":       func() []entry { return slices.Insert(slices.Clone(good), last, named("home/evil")) },
-		"second spelling": func() []entry { return slices.Insert(slices.Clone(good), last, named("state//evil")) },
-		"twice":           func() []entry { return slices.Insert(slices.Clone(good), last, good[last-1]) },
-		"left out":        func() []entry { return slices.Insert(slices.Clone(good), last, named("state/nodes/desk/lock")) },
+		"outside":         func() []entry { return summed(good, named("state/../../evil")) },
+		"absolute":        func() []entry { return summed(good, named("/evil")) },
+		"elsewhere":       func() []entry { return summed(good, named("home/evil")) },
+		"second spelling": func() []entry { return summed(good, named("state//evil")) },
+		"twice":           func() []entry { return summed(good, good[last-1]) },
+		"left out":        func() []entry { return summed(good, named("state/nodes/desk/lock")) },
 		"link": func() []entry {
-			return slices.Insert(slices.Clone(good), last, entry{tar.Header{Typeflag: tar.TypeSymlink, Name: "state/evil", Linkname: "/etc"}, ""})
+			return summed(good, entry{tar.Header{Typeflag: tar.TypeSymlink, Name: "state/evil", Linkname: "/etc"}, ""})
 		},
 		"hard link": func() []entry {
-			return slices.Insert(slices.Clone(good), last, entry{tar.Header{Typeflag: tar.TypeLink, Name: "state/evil", Linkname: "/etc/passwd"}, ""})
+			return summed(good, entry{tar.Header{Typeflag: tar.TypeLink, Name: "state/evil", Linkname: "/etc/passwd"}, ""})
 		},
 		"one more":       func() []entry { return slices.Insert(slices.Clone(good), last, named("state/evil")) },
 		"one less":       func() []entry { return slices.Delete(slices.Clone(good), last-1, last) },
@@ -306,28 +324,43 @@ func TestHostileBackupWritesNothing(t *testing.T) {
 	})
 }
 
-// A backup with a right sum can still be of no use: its parts are checked, too.
-func TestDamagedPartsAreNotRestored(t *testing.T) {
+// A damaged conversation is not saved as if it were whole.
+func TestDamagedSessionsAreNotSaved(t *testing.T) {
 	from, store := home(t)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db := from.State.Node("desk").Sessions()
-	data, err := os.ReadFile(db)
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "backup")
-	write(t, db, "no database at all, but long enough to be read as one"+strings.Repeat("x", 4096), 0o600)
+	write(t, from.State.Node("desk").Sessions(), "no database at all, but long enough to be read as one"+strings.Repeat("x", 4096), 0o600)
 	if _, err := backup.Create(t.Context(), file, "", "v1", from); !errors.Is(err, session.ErrDamaged) {
 		t.Errorf("saved a damaged file: %v", err)
 	}
-	write(t, db, string(data), 0o600)
-	from.Config = ""
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half a backup stayed: %v", err)
+	}
+}
+
+// A backup with a right sum can still be of no use: its parts are checked, too.
+func TestBackupOfOtherKeysOrDamagedSessionsIsNotRestored(t *testing.T) {
+	from, store := home(t)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
 	if _, err := backup.Create(t.Context(), file, "", "v1", from); err != nil {
 		t.Fatal(err)
 	}
-	if len(files(t, backup.Places{State: from.State})) == 0 {
-		t.Error("the files are gone")
+	good := entries(t, file)
+	more := entry{tar.Header{Typeflag: tar.TypeReg, Name: "state/more", Mode: 0o600}, "x"}
+	for name, text := range map[string]string{"state/nodes/desk/key.pem": "no key", "state/nodes/desk/sessions.db": strings.Repeat("no database ", 500)} {
+		all := slices.Clone(good)
+		all[slices.IndexFunc(all, func(e entry) bool { return e.Name == name })].text = text
+		to := places(t)
+		if _, err := backup.Restore(t.Context(), pack(t, summed(all, more)), nil, to); !errors.Is(err, backup.ErrBroken) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := files(t, to); len(left) > 0 {
+			t.Errorf("%s: it wrote %v", name, left)
+		}
 	}
 }
