@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -75,6 +76,10 @@ func (r *reporter) nodeName(id community.NodeID) string {
 
 // node publishes an event of the network.
 func (r *reporter) node(e grpcpeer.Event) {
+	if e.Kind == grpcpeer.Connected && e.Name == r.name && e.Node != r.id {
+		r.events.Warn(fmt.Sprintf("another node of this cluster is called %s, too: %s; commands that name it are refused", e.Name, e.Node),
+			"give one of them another name: stop it, symbio cluster leave, and join under another one with symbio --node NAME cluster join")
+	}
 	switch e.Kind {
 	case grpcpeer.Refused:
 		r.events.Publish(event.Event{Type: event.TypeRefused, Name: e.Name, Why: e.Why, Part: event.Call{ID: string(e.Node), Addr: e.Addr}})

@@ -98,7 +98,7 @@ func (c *Cluster) Revocations() *Revocations { return c.revoked }
 
 // Issue returns an identity in the cluster for a node of this machine, in the role "node", and
 // records it under name. It needs no token: a process that can read the authority's key could make
-// a certificate anyway. It returns ErrRemoved for a removed key. If only the record cannot be
+// a certificate anyway. It returns ErrRemoved for a removed key, and ErrNameTaken if another node has the name. If only the record cannot be
 // written, it returns the identity and the error.
 func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	if k != nil && c.revoked.Has(k.id) {
@@ -106,6 +106,11 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	}
 	i, err := c.authority.Issue(k)
 	if err != nil {
+		return nil, err
+	}
+	c.admits.Lock()
+	defer c.admits.Unlock()
+	if err := c.checkName(k.id, plain(name), time.Now(), "start this node under another name, with symbio up --name NAME"); err != nil {
 		return nil, err
 	}
 	i.revoked = c.revoked
@@ -199,7 +204,7 @@ func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name stri
 	if c.Key().Locked() {
 		return nil, ErrLocked // before the token is used
 	}
-	if err := c.checkName(id, plain(name), now); err != nil {
+	if err := c.checkName(id, plain(name), now, "join under another name, with symbio --node NAME cluster join, and the token is still good"); err != nil {
 		return nil, err
 	}
 	if err := c.redeem(t, id, now); err != nil {
@@ -214,15 +219,15 @@ func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name stri
 }
 
 // checkName returns ErrNameTaken if another node than id has the name and a certificate that has not
-// ended.
-func (c *Cluster) checkName(id NodeID, name string, now time.Time) error {
+// ended. advice says how to take another name.
+func (c *Cluster) checkName(id NodeID, name string, now time.Time, advice string) error {
 	all, err := c.Nodes()
 	if err != nil {
 		return err
 	}
 	for _, r := range all {
 		if name != "" && r.Name == name && r.ID != id && !r.Removed && now.Before(r.Expires) {
-			return fmt.Errorf("%w: %s is %s…; join under another name, with symbio --node NAME cluster join, and the token is still good; or if that node is gone, remove it where the authority is: symbio cluster remove %[3]s", ErrNameTaken, name, r.ID[:8])
+			return fmt.Errorf("%w: %s is %s…; %s; or if that node is gone, remove it where the authority is: symbio cluster remove %[3]s", ErrNameTaken, name, r.ID[:8], advice)
 		}
 	}
 	return nil

@@ -323,8 +323,8 @@ func TestTokenEnds(t *testing.T) {
 		f := found(t, "home")
 		token := f.token(t, 0, "")
 		time.Sleep(time.Hour - time.Second)
-		if n, err := f.OpenTokens(); n != 1 || err != nil {
-			t.Errorf("%d tokens are open, %v; want 1", n, err)
+		if open, err := f.Ledger().OpenTokens(); len(open) != 1 || err != nil {
+			t.Errorf("%v are open, %v; want one token", open, err)
 		}
 		time.Sleep(2 * time.Second)
 		if _, err := f.ask(t, token, key(t)); !errors.Is(err, identity.ErrTokenExpired) || !strings.Contains(err.Error(), "it ended at") {

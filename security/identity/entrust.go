@@ -245,7 +245,7 @@ func (c *Cluster) noteHolder(id NodeID) error {
 	if err := readJSON(c.recordFile(id), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	r.Holds = true
+	r.Holds, r.GaveUp = true, time.Time{}
 	return c.keepRecord(r)
 }
 

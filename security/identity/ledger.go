@@ -39,8 +39,11 @@ const (
 type ticket struct {
 	// Role is the role that the token gives, never "".
 	Role string `json:"role"`
-	// Expires is when the token ends, in UTC.
+	// Created is when it was made, Expires when it ends, and Revoked when a person revoked it, in UTC. Created is zero in
+	// files of older versions.
+	Created time.Time `json:"created,omitzero"`
 	Expires time.Time `json:"expires"`
+	Revoked time.Time `json:"revoked,omitzero"`
 	// file is where the ticket was read from; it is not stored.
 	file string
 }
@@ -68,7 +71,7 @@ func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 		return Token{}, err
 	}
 	t := newToken(c.authority.hash())
-	data, err := json.Marshal(ticket{Role: role, Expires: now.Add(life).UTC()})
+	data, err := json.Marshal(ticket{Role: role, Created: now.UTC(), Expires: now.Add(life).UTC()})
 	if err != nil {
 		return Token{}, err
 	}
@@ -100,6 +103,9 @@ func (c *Cluster) ticket(public ed25519.PublicKey) (t ticket, err error) {
 // node may ask again while the token lasts, in case the reply was lost. It returns ErrTokenExpired,
 // or ErrTokenUsed if another node has used it.
 func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
+	if !t.Revoked.IsZero() {
+		return fmt.Errorf("%w: it was revoked at %s; get another with `symbio cluster token`", ErrTokenExpired, t.Revoked.UTC().Format(time.RFC3339))
+	}
 	if t.Expires.Before(now) {
 		return fmt.Errorf("%w: it ended at %s; get another with `symbio cluster token`", ErrTokenExpired, t.Expires.UTC().Format(time.RFC3339))
 	}
@@ -141,17 +147,64 @@ func (c *Cluster) tidy(now time.Time) error {
 	return nil
 }
 
-// OpenTokens returns how many tokens are neither used nor expired, for people: each is a way into
-// the cluster. Tickets that cannot be read do not count, since they cannot be redeemed either.
-func (c *Cluster) OpenTokens() (n int, err error) {
+// Ledger is what the authority of a cluster keeps on this machine beside its key: tokens, and records of nodes. It may be
+// used from many goroutines.
+type Ledger struct{ cluster *Cluster }
+
+// Ledger returns the Ledger of the cluster.
+func (c *Cluster) Ledger() Ledger { return Ledger{c} }
+
+// OpenToken is a token that a node could still join with. It has nothing of the secret.
+type OpenToken struct {
+	// ID names the token among those of this machine: 16 hex digits of the hash of its public key.
+	ID   string `json:"id"`
+	Role string `json:"role"`
+	// Created is zero for a token of an older version.
+	Created time.Time `json:"created,omitzero"`
+	Expires time.Time `json:"expires"`
+}
+
+// tokenIDLength is the length of OpenToken.ID.
+const tokenIDLength = 16
+
+// OpenTokens returns the tokens that are neither used nor revoked nor expired, the one that ends first in front: each is a
+// way into the cluster. Tickets that cannot be read are left out, since they cannot be redeemed either.
+func (l Ledger) OpenTokens() ([]OpenToken, error) {
+	c := l.cluster
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
+	var open []OpenToken
 	for _, f := range files {
 		var t ticket
-		if _, used := os.Stat(f + usedEnd); errors.Is(used, fs.ErrNotExist) && readJSON(f, &t) == nil && t.Expires.After(time.Now()) {
-			n++
+		if _, used := os.Stat(f + usedEnd); errors.Is(used, fs.ErrNotExist) && readJSON(f, &t) == nil && t.Revoked.IsZero() && t.Expires.After(time.Now()) {
+			open = append(open, OpenToken{filepath.Base(f)[:tokenIDLength], t.Role, t.Created, t.Expires})
 		}
 	}
-	return n, err
+	slices.SortFunc(open, func(a, b OpenToken) int { return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.ID, b.ID)) })
+	return open, err
+}
+
+// RevokeToken ends an open token, which id names as OpenTokens does. A node that is joining with it at that moment may
+// still succeed. It returns ErrTokenUnknown if no open token has that id.
+func (l Ledger) RevokeToken(id string) error {
+	c := l.cluster
+	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(files, func(f string) bool { return filepath.Base(f)[:tokenIDLength] == id })
+	if i < 0 {
+		return ErrTokenUnknown
+	}
+	var t ticket
+	if err := readJSON(files[i], &t); err != nil {
+		return err
+	}
+	t.Revoked = time.Now().UTC()
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return private.Replace(files[i], data)
 }
 
 // Record is what the authority knows about a node that it certified: nodes/ID.json. Nothing is
@@ -167,8 +220,22 @@ type Record struct {
 	// Holds says that the node was given the authority, or gave it to this machine. When such a
 	// node is removed it still has the key.
 	Holds bool `json:"holds_authority,omitempty"`
+	// GaveUp is when such a node said that it does not have it any more; zero = it does.
+	GaveUp time.Time `json:"gave_up,omitzero"`
 	// Removed is filled in by Nodes and not stored.
 	Removed bool `json:"-"`
+}
+
+// IsHolder reports whether the node has the authority, as far as it is known.
+func (r Record) IsHolder() bool { return r.Holds && r.GaveUp.IsZero() && !r.Removed }
+
+// IsGone reports whether the node cannot come back at now: its certificate ended more than grace before, so that it is not
+// renewed any more, or it was removed and its certificate has ended.
+func (r Record) IsGone(now time.Time, grace time.Duration) bool {
+	if r.Removed {
+		return now.After(r.Expires)
+	}
+	return !r.Expires.IsZero() && now.Sub(r.Expires) > grace
 }
 
 // record notes a certificate that was issued. An empty name keeps the known one, and Joined and

@@ -20,7 +20,7 @@ type Label struct{ Key, Value string }
 const (
 	nodeKey, modelKey                    = "node", "model"
 	systemKey, archKey, coresKey, gpuKey = "system", "arch", "cores", "gpu"
-	drainingKey                          = community.DrainingKey
+	drainingKey, versionKey              = community.DrainingKey, "version"
 )
 
 const (
@@ -60,7 +60,7 @@ func CheckLabels(own map[string]string) error {
 		return fmt.Errorf("%d labels; at most %d are allowed", len(own), maxLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(own)) {
-		if slices.Contains([]string{nodeKey, modelKey, systemKey, archKey, coresKey, gpuKey, drainingKey, community.DefinitionKey}, key) {
+		if slices.Contains([]string{nodeKey, modelKey, systemKey, archKey, coresKey, gpuKey, drainingKey, versionKey, community.DefinitionKey}, key) {
 			return fmt.Errorf("%s is what the node says of itself: choose another name", key)
 		}
 		if err := checkLabel(key, own[key]); err != nil || own[key] == "" {

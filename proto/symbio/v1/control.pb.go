@@ -1197,7 +1197,9 @@ type Node struct {
 	Running *uint32 `protobuf:"varint,61,opt,name=running,proto3,oneof" json:"running,omitempty"`
 	Free    *uint32 `protobuf:"varint,62,opt,name=free,proto3,oneof" json:"free,omitempty"`
 	// How many of its own tasks wait in its queue for a place.
-	Waiting       *uint32 `protobuf:"varint,63,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	Waiting *uint32 `protobuf:"varint,63,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// How far its clock is ahead of this node's, in seconds, as it says; not there if it is not known.
+	ClockAhead    *float64 `protobuf:"fixed64,64,opt,name=clock_ahead,json=clockAhead,proto3,oneof" json:"clock_ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1354,6 +1356,13 @@ func (x *Node) GetFree() uint32 {
 func (x *Node) GetWaiting() uint32 {
 	if x != nil && x.Waiting != nil {
 		return *x.Waiting
+	}
+	return 0
+}
+
+func (x *Node) GetClockAhead() float64 {
+	if x != nil && x.ClockAhead != nil {
+		return *x.ClockAhead
 	}
 	return 0
 }
@@ -6957,7 +6966,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\a_missedB\x06\n" +
 	"\x04_why\"\"\n" +
 	"\fNodesRequest\x12\x12\n" +
-	"\x04load\x18\x01 \x01(\bR\x04load\"\xd1\x05\n" +
+	"\x04load\x18\x01 \x01(\bR\x04load\"\x87\x06\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -6976,7 +6985,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06labels\x18< \x03(\v2\x1b.symbio.v1.Node.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\arunning\x18= \x01(\rH\x03R\arunning\x88\x01\x01\x12\x17\n" +
 	"\x04free\x18> \x01(\rH\x04R\x04free\x88\x01\x01\x12\x1d\n" +
-	"\awaiting\x18? \x01(\rH\x05R\awaiting\x88\x01\x01\x1a:\n" +
+	"\awaiting\x18? \x01(\rH\x05R\awaiting\x88\x01\x01\x12$\n" +
+	"\vclock_ahead\x18@ \x01(\x01H\x06R\n" +
+	"clockAhead\x88\x01\x01\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
@@ -6991,7 +7002,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\b_runningB\a\n" +
 	"\x05_freeB\n" +
 	"\n" +
-	"\b_waiting\"U\n" +
+	"\b_waitingB\x0e\n" +
+	"\f_clock_ahead\"U\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"goroutines\x18\x01 \x01(\rR\n" +

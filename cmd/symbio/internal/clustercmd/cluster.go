@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/internal/agent/node/clusterinfo"
 	"symbio/internal/agent/node/doctor"
@@ -24,8 +25,8 @@ import (
 // New returns the command `symbio cluster` with all commands below it.
 //
 // init, token and status work on files of the state directory, with or without a running node; leave
-// refuses to while the node runs. nodes and remove work on files, too, and ask a running node for
-// what only that knows. promote needs one.
+// refuses to while the node runs. tokens works on files. nodes and remove work on files, too, and ask a running node for
+// what only that knows. promote and demote need one.
 func New(env *command.Env) *cobra.Command {
 	// file is the flag --config of the four commands below that have it. They share the variable,
 	// because one run of the program runs one command.
@@ -37,7 +38,8 @@ func New(env *command.Env) *cobra.Command {
 		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}
-	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env), cmdClusterLock(env), cmdClusterUnlock(env))
+	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterDemote(env), cmdClusterRemove(env),
+		cmdClusterTokens(env), cmdClusterLock(env), cmdClusterUnlock(env))
 	return cmd
 }
 
@@ -263,7 +265,8 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 // running node, if there is one, for what only that knows. Its exit status is 4 when the node is in
 // no cluster.
 func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
-	return &cobra.Command{
+	var check bool
+	cmd := &cobra.Command{
 		Use:  "status",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -271,16 +274,32 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := clusterinfo.Look(cmd.Context(), state, name)
+			s, err := clusterinfo.Look(cmd.Context(), state, name, grace(env, *file))
 			if err != nil {
 				return clusterStatus(err)
 			}
 			if env.JSON {
-				return env.PrintJSON(s)
+				err = env.PrintJSON(s)
+			} else {
+				err = env.Table([]string{"WHAT", "VALUE"}, slices.Values(clusterRows(s)))
 			}
-			return env.Table([]string{"WHAT", "VALUE"}, slices.Values(clusterRows(s)))
+			if n := len(s.Problems); err == nil && check && n > 0 {
+				err = fmt.Errorf("cluster %s has %s", s.Cluster, visible.Plural(n, "problem"))
+			}
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&check, "check", false, "end with exit status 1 if something is wrong")
+	return cmd
+}
+
+// grace returns how long after its end a certificate is still renewed, by the configuration: limits.certificate_grace.
+func grace(env *command.Env, file string) time.Duration {
+	c, _, err := env.LoadConfig(file)
+	if err != nil {
+		c = config.Default()
+	}
+	return c.Limits.CertificateGrace
 }
 
 // clusterStatus gives the error of a node that is in no cluster the exit status 4.
@@ -324,13 +343,52 @@ func clusterRows(s clusterinfo.Status) [][]string {
 		// The number of tokens is known only where the authority keeps them.
 		rows = append(rows, []string{"open tokens", strconv.Itoa(s.Tokens)})
 	}
+	for _, n := range s.Nodes {
+		rows = append(rows, []string{"member " + n.Name, healthText(n)})
+	}
+	health := "ok"
+	if n := len(s.Problems); n > 0 {
+		health = visible.Plural(n, "problem")
+	}
+	rows = append(rows, []string{"health", health})
+	for _, p := range s.Problems {
+		rows = append(rows, []string{"problem", p.Node + ": " + p.Why}, []string{"fix", p.Fix})
+	}
 	return rows
 }
 
+// healthText says how a node does: its state, how it is reached, its certificate, its clock, its version and the authority.
+func healthText(n clusterinfo.NodeHealth) string {
+	parts := []string{n.State}
+	if n.Via != "" {
+		parts[0] += fmt.Sprintf(" (%s, %s)", n.Via, n.Address)
+	}
+	if n.Draining {
+		parts = append(parts, "draining")
+	}
+	if n.Days != nil {
+		parts = append(parts, "certificate "+doctor.Ends(*n.Days))
+	}
+	if n.ClockAhead != nil {
+		parts = append(parts, fmt.Sprintf("clock %+.1f s", *n.ClockAhead))
+	}
+	if n.Version != "" {
+		parts = append(parts, "version "+n.Version)
+	}
+	if n.Protocol != "" {
+		parts = append(parts, "protocol "+n.Protocol)
+	}
+	if n.Authority {
+		parts = append(parts, "holds the authority")
+	}
+	return strings.Join(parts, ", ")
+}
+
 // cmdClusterNodes returns the command cluster nodes. Where the authority is held it lists all nodes
-// that ever joined; elsewhere those that the running node knows.
+// that joined and can come back, with --all all that ever joined; elsewhere those that the running node knows.
 func cmdClusterNodes(env *command.Env) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use:  "nodes",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -338,13 +396,19 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 			// liveErr is not an error of the command where the authority is held: there the records
 			// list the nodes, with the state "unknown".
 			live, liveErr := liveNodes(cmd.Context(), env)
-			nodes, err := clusterinfo.Nodes(state, live, liveErr)
+			keep := time.Duration(-1)
+			if !all {
+				keep = grace(env, "")
+			}
+			nodes, err := clusterinfo.Nodes(state, live, liveErr, keep)
 			if err != nil {
 				return err
 			}
 			return command.PrintList(env, nodes, []string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL", "AUTHORITY"}, clusterNodeRow)
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "list the nodes, too, that cannot come back")
+	return cmd
 }
 
 // clusterNodeRow returns the columns of one node.

@@ -55,6 +55,9 @@ type Status struct {
 	Refused string `json:"refused,omitempty"`
 	// Holders are the nodes on whose machines the authority is known to be.
 	Holders []Holder `json:"holders"`
+	// Nodes are the nodes of the cluster, and Problems what is wrong with it; both are never nil.
+	Nodes    []NodeHealth `json:"nodes"`
+	Problems []Problem    `json:"problems"`
 }
 
 // Holder is a node that holds the authority.
@@ -78,13 +81,13 @@ type Node struct {
 
 // NodeOf converts a record of the authority.
 func NodeOf(r identity.Record, state string) Node {
-	return Node{ID: string(r.ID), Name: r.Name, Role: r.Role, State: state, Joined: r.Joined, Expires: r.Expires, Authority: r.Holds}
+	return Node{ID: string(r.ID), Name: r.Name, Role: r.Role, State: state, Joined: r.Joined, Expires: r.Expires, Authority: r.IsHolder()}
 }
 
 // Look returns what the node with this name knows of its cluster, or
 // statedir.ErrNoCluster if it is in none. It works without a running node; then
-// holders that only connections reveal are missing.
-func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) {
+// holders that only connections reveal are missing. grace is how long after its end a certificate is still renewed.
+func Look(ctx context.Context, state statedir.Dir, name string, grace time.Duration) (Status, error) {
 	if err := state.Node(name).InCluster(); err != nil {
 		return Status{}, err
 	}
@@ -95,7 +98,7 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 	s := Status{
 		Cluster: id.Authority(), Tag: id.Tag(), Authority: id.Cluster() != nil, Node: name, ID: string(id.ID()),
 		Expires: id.NotAfter().UTC(), Days: int(math.Floor(time.Until(id.NotAfter()).Hours() / 24)), Removed: id.Revocations().Count(),
-		Holders: []Holder{},
+		Holders: []Holder{}, Nodes: []NodeHealth{}, Problems: []Problem{},
 	}
 	if err := id.Overdue(); err != nil {
 		s.Overdue = err.Error()
@@ -106,8 +109,8 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 			return s, err
 		}
 	}
-	s.ask(ctx, state, id.Revocations())
-	return s, nil
+	live, liveErr := s.ask(ctx, state, id.Revocations())
+	return s, s.examine(state, live, liveErr, grace)
 }
 
 // readRecords adds the holders and open tokens from the records of the
@@ -120,21 +123,22 @@ func (s *Status) readRecords(c *identity.Cluster) (err error) {
 		return err
 	}
 	for _, r := range records {
-		if r.Holds && !r.Removed {
+		if r.IsHolder() {
 			s.addHolder(Holder{string(r.ID), r.Name, Unknown})
 		}
 	}
-	s.Tokens, err = c.OpenTokens()
+	open, err := c.Ledger().OpenTokens()
+	s.Tokens = len(open)
 	return err
 }
 
 // ask adds what the running node knows: whether other nodes refuse it, and
-// which nodes that were not removed hold the authority. Without a running node it changes
-// nothing.
-func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.Revocations) {
+// which nodes that were not removed hold the authority. It returns the nodes that the running node knows. Without one it
+// changes nothing.
+func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.Revocations) ([]*symbiov1.Node, error) {
 	conn, err := state.Node(s.Node).Dial()
 	if err != nil {
-		return
+		return nil, err
 	}
 	defer conn.Close()
 	client := symbiov1.NewControlClient(conn)
@@ -143,7 +147,7 @@ func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.
 	}
 	reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
 	if err != nil {
-		return
+		return nil, err
 	}
 	for _, n := range reply.GetNodes() {
 		if n.GetId() == s.ID {
@@ -153,6 +157,7 @@ func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.
 			s.addHolder(Holder{n.GetId(), n.GetName(), n.GetState()})
 		}
 	}
+	return reply.GetNodes(), nil
 }
 
 // addHolder adds a holder, or updates the state of a known one.
@@ -166,8 +171,9 @@ func (s *Status) addHolder(h Holder) {
 
 // Nodes returns the nodes of the cluster: on a machine with the authority all
 // that ever joined, else those that a running node knows. live are the nodes of
-// the running node, liveErr the reason if there are none.
-func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, error) {
+// the running node, liveErr the reason if there are none. Nodes that cannot come back are left out, unless they are
+// connected: grace is how long after its end a certificate is still renewed; negative = none is left out.
+func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error, grace time.Duration) ([]Node, error) {
 	seen := map[string]Node{}
 	for _, n := range live {
 		seen[n.GetId()] = Node{ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Authority: n.GetAuthority()}
@@ -193,6 +199,8 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 			n.State, n.Authority = one.State, n.Authority || one.Authority
 			n.Name = cmp.Or(n.Name, one.Name)
 			delete(seen, n.ID)
+		} else if grace >= 0 && r.IsGone(time.Now(), grace) {
+			continue
 		}
 		// Without a running node the connections are unknown; "unavailable" would be a guess.
 		if liveErr != nil {

@@ -2,8 +2,11 @@ package clusterinfo_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -55,34 +58,34 @@ func TestFindTakesTheNodeThatJoinedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := identity.LoadOrCreateKey(t.TempDir() + "/key.pem")
+	if err := c.Remove(identity.NodeID(id)); err != nil {
+		t.Fatal(err)
+	}
+	key, err := identity.LoadOrCreateKey(t.TempDir() + "/key.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := c.Issue(before, "a")
+	again, err := c.Issue(key, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Remove(old.ID()); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := clusterinfo.Find(c, "a", nil); err != nil || string(r.ID) != id {
-		t.Errorf("a is %q (%v), want %q, which was not removed", r.ID, err, id)
+	if r, err := clusterinfo.Find(c, "a", nil); err != nil || r.ID != again.ID() {
+		t.Errorf("a is %q (%v), want %q, which was not removed", r.ID, err, again.ID())
 	}
 }
 
 func TestNodes(t *testing.T) {
 	state, id := cluster(t)
-	alone, err := clusterinfo.Nodes(state, nil, errNotRunning)
+	alone, err := clusterinfo.Nodes(state, nil, errNotRunning, -1)
 	if err != nil || len(alone) != 1 || alone[0].ID != id || alone[0].State != clusterinfo.Unknown || alone[0].Expires.IsZero() {
 		t.Errorf("without a running node: %+v, %v", alone, err)
 	}
 	live := []*symbiov1.Node{{Id: id, Name: "a", State: "self"}, {Id: "b1", Name: "b", State: "connected"}, {Id: "c1", Name: "c", State: "left"}}
-	all, err := clusterinfo.Nodes(state, live, nil)
+	all, err := clusterinfo.Nodes(state, live, nil, -1)
 	if err != nil || len(all) != 2 || all[0].State != "self" || all[1].Name != "b" {
 		t.Errorf("with one: %+v, %v", all, err)
 	}
-	elsewhere, err := clusterinfo.Nodes(statedir.Dir(t.TempDir()), live, nil)
+	elsewhere, err := clusterinfo.Nodes(statedir.Dir(t.TempDir()), live, nil, -1)
 	if err != nil || len(elsewhere) != 3 {
 		t.Errorf("without the authority: %+v, %v", elsewhere, err)
 	}
@@ -90,11 +93,68 @@ func TestNodes(t *testing.T) {
 
 func TestLook(t *testing.T) {
 	state, id := cluster(t)
-	s, err := clusterinfo.Look(t.Context(), state, "a")
+	s, err := clusterinfo.Look(t.Context(), state, "a", 0)
+	if len(s.Problems) != 1 || s.Problems[0].Fix != "symbio up" || s.Nodes == nil {
+		t.Errorf("without a running node: problems %+v, nodes %v", s.Problems, s.Nodes)
+	}
 	if err != nil || s.Cluster != "lan" || !s.Authority || s.ID != id || s.Days < 1 || len(s.Holders) != 1 || s.Holders[0].State != clusterinfo.Unknown {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if _, err := clusterinfo.Look(t.Context(), state, "b"); !errors.Is(err, statedir.ErrNoCluster) {
+	if _, err := clusterinfo.Look(t.Context(), state, "b", 0); !errors.Is(err, statedir.ErrNoCluster) {
 		t.Errorf("a node of no cluster: %v", err)
 	}
+}
+
+func TestNodeThatCannotComeBackAgesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const grace = 30 * 24 * time.Hour
+		state, _ := cluster(t)
+		c, err := state.OpenCluster()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, name := range []string{"gone", "removed"} {
+			k, err := identity.LoadOrCreateKey(t.TempDir() + "/key.pem")
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := c.Issue(k, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, string(i.ID()))
+		}
+		if err := c.Remove(identity.NodeID(ids[1])); err != nil {
+			t.Fatal(err)
+		}
+		listed := func(grace time.Duration, live ...*symbiov1.Node) (names []string) {
+			all, err := clusterinfo.Nodes(state, live, nil, grace)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, n := range all {
+				if n.Name != "a" {
+					names = append(names, n.Name)
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		for _, tt := range []struct {
+			after time.Duration
+			want  string
+		}{{6 * 24 * time.Hour, "gone removed"}, {2 * 24 * time.Hour, "gone"}, {grace - 2*24*time.Hour, "gone"}, {2 * 24 * time.Hour, ""}} {
+			time.Sleep(tt.after)
+			if got := strings.Join(listed(grace), " "); got != tt.want {
+				t.Errorf("listed: %q, want %q", got, tt.want)
+			}
+		}
+		if got := listed(-1); len(got) != 2 {
+			t.Errorf("with all: %q", got)
+		}
+		if got := listed(grace, &symbiov1.Node{Id: ids[0], Name: "gone", State: "connected"}); len(got) != 1 {
+			t.Errorf("one that is connected: %q", got)
+		}
+	})
 }

@@ -157,7 +157,8 @@ func (p *Peers) Reload() (changed bool, err error) {
 			return false, errors.New("cannot use the authority that is now on this machine: restart this node")
 		}
 	}
-	return !same || id.Cluster() == nil && id.Authority() != identity.Local && id.NotAfter().After(own.NotAfter()), nil
+	gaveUp := own.Cluster() != nil && id.Cluster() == nil
+	return !same || gaveUp || id.Cluster() == nil && id.Authority() != identity.Local && id.NotAfter().After(own.NotAfter()), nil
 }
 
 // LockAuthority drops the key of the cluster's authority from memory, after `symbio cluster lock` has encrypted it on the disk and
@@ -198,7 +199,7 @@ func limits(c config.Config) grpcpeer.Limits {
 // that crashes loses at most the addresses of that time.
 const addressInterval = 2 * time.Second
 
-// KeepAddresses stores the addresses of connected nodes of the cluster until
+// KeepAddresses records what is seen of connected nodes: which of them hold the authority, and the addresses of connected nodes of the cluster until
 // ctx ends, so that a restarted node can dial them even if the configured peers
 // are down. Addresses that are older than AddressLife, and the addresses of removed
 // nodes, are deleted. A failure to write is logged, because the addresses are
@@ -207,12 +208,13 @@ func (p *Peers) KeepAddresses(ctx context.Context) error {
 	if p.Identity.Authority() == identity.Local {
 		return nil
 	}
-	all := p.cfg.Kept.Addresses()
+	all, without := p.cfg.Kept.Addresses(), map[community.NodeID]int{}
 	look := time.NewTicker(addressInterval)
 	defer look.Stop()
 	for ctx.Err() == nil {
 		changed, now := false, time.Now().UTC().Truncate(time.Second)
 		for _, s := range p.Network.Nodes() {
+			p.noteHolder(s, without)
 			addr, err := netip.ParseAddrPort(s.Addr)
 			if was := all[s.ID]; err == nil && s.Via == grpcpeer.ViaDialled && (was.Addr != addr || now.Sub(was.Seen) > state.AddressLife/30) {
 				all[s.ID], changed = state.Address{Addr: addr, Seen: now}, true
@@ -232,6 +234,30 @@ func (p *Peers) KeepAddresses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// looksWithout is how many looks in a row a connected node has to be without the authority before that is recorded: one that
+// is just being promoted, or has not described itself yet, is without it for a moment.
+const looksWithout = 3
+
+// noteHolder records, where the authority is held, whether a node to which it was given has given it up. without counts the
+// looks in a row.
+func (p *Peers) noteHolder(s grpcpeer.NodeStatus, without map[community.NodeID]int) {
+	c := p.Identity.Cluster()
+	if c == nil || s.State != grpcpeer.StateConnected {
+		return
+	}
+	before, seen := without[s.ID]
+	without[s.ID] = before + 1
+	if s.Authority {
+		without[s.ID] = 0
+	}
+	if n := without[s.ID]; n != looksWithout && (n != 0 || seen && before == 0) {
+		return // nothing has changed
+	}
+	if err := c.Ledger().NoteGivenUp(s.ID, !s.Authority); err != nil {
+		p.cfg.Logger.Warn("holder of the authority not recorded", "node", s.ID, "err", err)
+	}
 }
 
 // sources returns the configured sources of addresses of other nodes, the most

@@ -220,6 +220,7 @@ func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
 	}
 	advice = "the node gets a new key when it starts or joins; to join, run `symbio cluster token` where the authority is, and here the line that it prints"
 	var moves [][2]string
+	var left *identity.Cluster // whose authority stays here
 	switch c, err := n.dir.OpenCluster(); {
 	case errors.Is(err, ErrNoAuthority) && cluster == "":
 		return "", "", "", ErrNoCluster
@@ -232,6 +233,7 @@ func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
 		case err != nil:
 			return "", "", "", err
 		case holder != "":
+			left = c
 			advice = fmt.Sprintf("the authority of cluster %s stays on this machine, for node %s; as long as it is here, a node that starts here is of that cluster, and so this one again, with a new key", cluster, holder)
 		default:
 			advice = "the authority that was on this machine is kept with the old key, in authority; " + advice
@@ -243,6 +245,11 @@ func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
 		return "", "", "", fmt.Errorf("%w; stop it first", err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	if left != nil {
+		if err := n.dir.noteLeft(left, n.name); err != nil {
+			return "", "", "", err
+		}
+	}
 	kept = filepath.Join(n.path(), "left-"+cluster+"-"+time.Now().UTC().Format("20060102T150405Z"))
 	if err := os.Mkdir(kept, 0o700); err != nil {
 		return "", "", "", err
@@ -256,6 +263,29 @@ func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
 		}
 	}
 	return cluster, kept, advice, nil
+}
+
+// noteLeft records in a cluster whose authority is on this machine that the node of that name leaves it.
+func (s Dir) noteLeft(c *identity.Cluster, name string) error {
+	key, err := identity.LoadOrCreateKey(s.Node(name).Key())
+	if err != nil {
+		return err
+	}
+	return c.Ledger().NoteLeft(key.ID())
+}
+
+// Demote takes the authority of a cluster from this machine, whose nodes stay members. Those that run have to reload. The
+// caller makes sure that another machine holds it.
+func (s Dir) Demote(c *identity.Cluster) error {
+	keys := map[string]*identity.Key{}
+	for _, name := range s.names() {
+		key, err := identity.LoadOrCreateKey(s.Node(name).Key())
+		if err != nil {
+			return err
+		}
+		keys[s.Node(name).member()] = key
+	}
+	return c.Ledger().GiveUp(keys)
 }
 
 // mayGiveUp returns the other node of this machine that is of the cluster, for which the authority stays when that node leaves.
@@ -275,8 +305,10 @@ func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) (holder string, err 
 		if mine {
 			return name, nil
 		}
-		others++
-		held = held || r.Holds
+		held = held || r.IsHolder()
+		if !r.IsGone(time.Now(), AddressLife) {
+			others++
+		}
 	}
 	if held || others == 0 {
 		return "", nil

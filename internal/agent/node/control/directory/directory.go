@@ -226,6 +226,9 @@ func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbio
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why), CertDays: int32(n.CertDaysLeft),
 			Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
 		}
+		if n.ClockAhead != nil {
+			out.ClockAhead = new(n.ClockAhead.Seconds())
+		}
 		if n.ID != "" {
 			out.Labels = labels[community.MemberID(n.ID)]
 			if load, known := loads[community.MemberID(n.ID)]; known {
