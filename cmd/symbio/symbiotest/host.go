@@ -191,3 +191,25 @@ func longest(t *testing.T) time.Duration {
 	}
 	return 24 * time.Hour
 }
+
+// Traffic returns how many packets and bytes the machine has received and sent over a device.
+func (h *Host) Traffic(dev string) (packets, bytes int) {
+	h.T.Helper()
+	for line := range strings.Lines(h.Run("cat", "/proc/net/dev")) {
+		name, counters, _ := strings.Cut(strings.TrimSpace(line), ":")
+		f := strings.Fields(counters)
+		if name != dev || len(f) < 10 {
+			continue
+		}
+		for i, of := range map[int]*int{0: &bytes, 1: &packets, 8: &bytes, 9: &packets} { // received, then sent: proc(5)
+			n, err := strconv.Atoi(f[i])
+			if err != nil {
+				h.T.Fatal(err)
+			}
+			*of += n
+		}
+		return packets, bytes
+	}
+	h.T.Fatalf("host %d has no device %s", h.Number, dev)
+	return 0, 0
+}
