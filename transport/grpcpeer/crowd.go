@@ -9,21 +9,30 @@ const (
 	// firstContacts is to how many nodes a node makes links at once, in a crowd of more than smallCluster candidates. It hears
 	// of the others by gossip. Those that it does not hear of within crowdPause are dialed one after the other, crowdRate a second.
 	firstContacts = 3
-	crowdPause    = 3 * time.Second
+	crowdPause    = 5 * time.Second
+	// contactPause is how long a candidate waits at least while firstContacts others are dialed.
+	contactPause = 20 * time.Millisecond
 	// crowdGrace is how long a crowd may take to be dialed after that, before a node that dialed is asked for a reversed connection.
 	crowdGrace = 10 * time.Second
-	crowdRate  = 2
+	crowdRate  = 1
 )
 
 // holdBack returns how long not to dial a candidate yet, so that many nodes that start at once do not all dial each other.
 func (m *membership) holdBack(k *candidate) time.Duration {
-	if m.gossip == nil || m.links.count() < firstContacts {
+	dialing := int(m.dialing.Load())
+	if m.gossip == nil || m.links.count()+dialing < firstContacts {
 		return 0
 	}
 	m.candidates.mu.Lock()
 	defer m.candidates.mu.Unlock()
-	if len(m.candidates.byKey) <= smallCluster || len(k.demand.waiting) > 0 || k.demand.vouched || k.proven != "" || k.fails > 0 {
+	if len(k.demand.waiting) > 0 || k.demand.vouched || k.proven != "" || k.fails > 0 {
 		return 0
+	}
+	if len(m.candidates.byKey) <= smallCluster {
+		if dialing < firstContacts {
+			return 0
+		}
+		return jitter(contactPause)
 	}
 	if rest := crowdPause - time.Since(k.crowd.added); rest > 0 || k.crowd.came {
 		return rest

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -27,6 +28,8 @@ const (
 	// idleCheck is how often links are looked at, and idleChecks after how many looks without a call one is closed.
 	idleCheck  = 5 * time.Second
 	idleChecks = 6
+	// instanceSize is how many letters of a process's name gossip uses: marks are sent often.
+	instanceSize = 8
 	// doubtTime is how long a node has to answer that gossip calls dead.
 	doubtTime = connectTimeout
 )
@@ -38,6 +41,7 @@ type membership struct {
 	candidates *candidates
 	gossip     *gossip.Group // nil: this node takes no part, and has links only
 	crowd      *rate.Limiter // of first dials, in a crowd
+	dialing    atomic.Int64  // first dials under way, in a crowd
 	host       community.Host
 
 	mu     sync.Mutex
@@ -274,7 +278,7 @@ func (m *membership) startGossip(host community.Host) error {
 	changed := make(chan struct{}, 1)
 	mark := m.run.Mark()
 	m.gossip, err = gossip.New(gossip.Config{
-		Identity: m.cfg.Identity, Instance: mark.GetInstance(), Started: mark.GetStarted().AsTime(), Packets: packets, Port: uint16(at.Port),
+		Identity: m.cfg.Identity, Instance: mark.GetInstance()[:instanceSize], Started: mark.GetStarted().AsTime(), Packets: packets, Port: uint16(at.Port),
 		Dial: m.cfg.Dial, Describe: m.describe, Changed: changed, Seen: m.Seen, Gone: m.Gone,
 		Revocations: m.candidates.dialer.renewal.addRevocations, Logger: m.cfg.Logger,
 	})

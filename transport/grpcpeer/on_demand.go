@@ -3,6 +3,7 @@ package grpcpeer
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"symbio/community"
@@ -110,6 +111,6 @@ func (m *membership) outlives(l *link) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := m.byNode[l.peer.ID]
-	return one != nil && one.link == l && one.alive && one.node != nil && one.node.Statement.GetInstance() == l.about.instance &&
+	return one != nil && one.link == l && one.alive && one.node != nil && strings.HasPrefix(l.about.instance, one.node.Statement.GetInstance()) &&
 		l.at.addr.IsValid() && !l.use.offered.Load()
 }
