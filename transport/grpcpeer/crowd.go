@@ -1,6 +1,11 @@
 package grpcpeer
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
 
 // When many nodes start at once, each one hears of all others by discovery. They do not all dial each other: gossip brings them
 // together, after a few have met.
@@ -17,9 +22,15 @@ const (
 	crowdRate  = 1
 )
 
+// firstDials are the dials of candidates that were never reached, in a crowd.
+type firstDials struct {
+	turns    *rate.Limiter
+	underWay atomic.Int64
+}
+
 // holdBack returns how long not to dial a candidate yet, so that many nodes that start at once do not all dial each other.
 func (m *membership) holdBack(k *candidate) time.Duration {
-	dialing := int(m.dialing.Load())
+	dialing := int(m.first.underWay.Load())
 	if m.gossip == nil || m.links.count()+dialing < firstContacts {
 		return 0
 	}
@@ -38,7 +49,7 @@ func (m *membership) holdBack(k *candidate) time.Duration {
 		return rest
 	}
 	k.crowd.came = true
-	return m.crowd.Reserve().Delay()
+	return m.first.turns.Reserve().Delay()
 }
 
 // grace returns how long this node may take to dial a node that has dialed it.

@@ -60,8 +60,8 @@ func (n *dialer) dial(t target) (*link, error) {
 	if t.heldBack() { // others were reached meanwhile
 		return nil, errNewHint
 	}
-	n.renewal.members.dialing.Add(1)
-	defer n.renewal.members.dialing.Add(-1)
+	n.renewal.members.first.underWay.Add(1)
+	defer n.renewal.members.first.underWay.Add(-1)
 	if t.claimed != "" {
 		if _, err := identity.ParseNodeID(string(t.claimed)); err != nil {
 			return nil, fmt.Errorf("%w: %w", calls.ErrProtocol, err)

@@ -14,6 +14,9 @@
 // the connection ends with the connection; a new connection is a new lease. On a link this node calls
 // and the other one serves, so two nodes usually have two connections, one in each direction.
 //
+// In a cluster of more than nine nodes a node is a member without a link as long as gossip hears of it (membership.go, package
+// internal/gossip, design note 0066). A call makes the link; 30 s without a call close it (on_demand.go).
+//
 // # The wire
 //
 // The service is symbio.v1.Peer in proto/symbio/v1/peer.proto:
@@ -26,8 +29,8 @@
 //   - Invoke: one call, for clients in other languages.
 //
 // The services Join and Trust (join.proto, trust.proto) issue certificates and hand over the cluster's
-// authority. ALPN tells the three kinds of connection apart: ordinary ones, ones that join without a
-// certificate (join_server.go), and reversed ones (reverse.go). Nodes of different major protocol
+// authority. ALPN tells the kinds of connection apart: ordinary ones, ones that join without a
+// certificate (join_server.go), reversed ones (reverse.go), and streams of gossip. Nodes of different major protocol
 // versions (config.go: protocol) list each other as incompatible and do not call each other.
 //
 // # WebSockets
@@ -60,6 +63,7 @@
 //
 // # Parts of a Network
 //
+//	membership      the lease of each node, by its link or by gossip
 //	candidates      the hinted nodes and the goroutines that connect to them
 //	dialer          connects, verifies the certificate, calls Describe
 //	links           the table of links

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -40,8 +39,7 @@ type membership struct {
 	*local
 	candidates *candidates
 	gossip     *gossip.Group // nil: this node takes no part, and has links only
-	crowd      *rate.Limiter // of first dials, in a crowd
-	dialing    atomic.Int64  // first dials under way, in a crowd
+	first      firstDials
 	host       community.Host
 
 	mu     sync.Mutex
@@ -63,7 +61,7 @@ type member struct {
 var errNoMember = errors.New("gossip does not know the node")
 
 func newMembership(n *local, c *candidates) *membership {
-	return &membership{local: n, candidates: c, byNode: map[community.NodeID]*member{}, crowd: rate.NewLimiter(crowdRate, 1)}
+	return &membership{local: n, candidates: c, byNode: map[community.NodeID]*member{}, first: firstDials{turns: rate.NewLimiter(crowdRate, 1)}}
 }
 
 // of returns the member with that id, a new one if there was none. The caller holds m.mu.
