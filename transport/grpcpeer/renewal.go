@@ -157,7 +157,9 @@ func (n *renewal) renewNow(ctx context.Context) error {
 		return err
 	}
 	err := errNoAuthority
-	n.connectHolder(ctx)
+	if !n.hasHolder() {
+		n.connectHolder(ctx)
+	}
 	for l := range n.links.all() {
 		if !l.about.authority.Load() {
 			continue
@@ -168,6 +170,16 @@ func (n *renewal) renewNow(ctx context.Context) error {
 		err = fmt.Errorf("node %s: %w", l.peer.ID, err)
 	}
 	return err
+}
+
+// hasHolder reports whether there is a link to a node that holds the authority.
+func (n *renewal) hasHolder() bool {
+	for l := range n.links.all() {
+		if l.about.authority.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // connectHolder makes a link to one node that holds the authority, if such nodes are members without one.

@@ -3,6 +3,8 @@ package gossip
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -288,6 +290,23 @@ func TestAllNodesComeToOneKey(t *testing.T) {
 	}
 	if all[4].add(now.generation+1, []byte("short")) == nil || len(all[4].all) > oldKeys+1 {
 		t.Errorf("a short key was taken, or %d keys are kept", len(all[4].all))
+	}
+}
+
+func TestStreamOfANodeEndsAtALimit(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	go func() {
+		for {
+			if _, err := b.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}()
+	n, err := io.Copy(io.Discard, &limitedConn{a, maxExchange})
+	if n != maxExchange || err != errExchange {
+		t.Errorf("%d bytes were read, then %v; want %d, then %v", n, err, maxExchange, errExchange)
 	}
 }
 

@@ -37,6 +37,9 @@ const (
 	// maxRequest is how many records one request is for.
 	maxRequest = 256
 	maxHello   = 256
+	// maxExchange is how many bytes memberlist reads from one stream: marks of maxNodes nodes, and records for one that joins.
+	maxExchange = maxNodes*memberSize + maxJoinState + maxRecord
+	memberSize  = 1 << 10
 	// maxReply is the longest reply: a record, or the lists of removed nodes.
 	maxReply = maxRecord + 64<<10
 )
@@ -71,7 +74,27 @@ func (g *Group) open(ctx context.Context, addr netip.AddrPort, expect community.
 		raw.Close()
 		return nil, g.cfg.Identity.Explain(err)
 	}
+	if kind == kindMembers {
+		return &limitedConn{conn, maxExchange}, nil
+	}
 	return conn, nil
+}
+
+// limitedConn is a connection from which at most left further bytes are read.
+type limitedConn struct {
+	net.Conn
+	left int
+}
+
+var errExchange = fmt.Errorf("a stream of more than %d bytes", maxExchange)
+
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errExchange
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }
 
 // hello returns this node's Hello behind prefix.
@@ -114,7 +137,7 @@ func (g *Group) Accept(conn net.Conn, peer identity.Peer) error {
 	switch kind {
 	case kindMembers:
 		select {
-		case g.transport.streams <- conn:
+		case g.transport.streams <- &limitedConn{conn, maxExchange}:
 			return nil
 		case <-g.ctx.Done():
 			err = g.ctx.Err()
