@@ -18,10 +18,13 @@ import (
 
 func TestMain(m *testing.M) { symbiotest.Main(m, nil) }
 
-// sizes are those of SYMBIO_SCALE, such as 12,24,40,80.
+// isMeasured reports whether figures are wanted, which need a machine of their own (make scale).
+func isMeasured() bool { return os.Getenv("SYMBIO_SCALE") != "" }
+
+// sizes are those of SYMBIO_SCALE, such as 12,24,40,80; else the smallest cluster that does without a connection to each node.
 func sizes(t *testing.T) (out []int) {
-	if os.Getenv("SYMBIO_SCALE") == "" {
-		t.Skip("SYMBIO_SCALE is not set: it starts many nodes, and its figures need a machine of their own (make scale)")
+	if !isMeasured() {
+		return []int{10}
 	}
 	for s := range strings.SplitSeq(os.Getenv("SYMBIO_SCALE"), ",") {
 		n, err := strconv.Atoi(s)
@@ -109,20 +112,10 @@ func measure(t *testing.T, n int) {
 	cpu := c.used().cpu
 	t.Logf("%d nodes: all ready after %.1fs, whole after %.1fs, %.1fs of processor time", n, ready.Seconds(), whole.Seconds(), cpu.Seconds())
 
-	symbiotest.Pause(t, 50*time.Second)
-	from := c.used()
-	symbiotest.Pause(t, 20*time.Second)
-	to := c.used()
-	seconds := to.at.Sub(from.at).Seconds() * float64(n)
-	peak := 0
-	for _, one := range c.nodes {
-		peak += one.Peak()
+	if isMeasured() {
+		c.idle()
 	}
-	t.Logf("%d nodes, idle, each: %.1f packets/s, %.0f bytes/s, %.2f%% of a processor, at most %d MiB", n,
-		float64(to.packets-from.packets)/seconds, float64(to.bytes-from.bytes)/seconds, 100*(to.cpu-from.cpu).Seconds()/seconds, peak/n)
-	t.Logf("%d nodes, idle: connections by way: %v", n, c.ways())
 	c.whole(began)
-
 	killed := time.Now()
 	for _, one := range c.nodes[:5] {
 		if err := one.Cmd.Process.Kill(); err != nil {
@@ -138,4 +131,21 @@ func measure(t *testing.T, n int) {
 			t.Errorf("%s sees %d nodes, want the other %d that live", one.Name, seen, n-6)
 		}
 	}
+}
+
+// idle logs what a node uses that has nothing to do.
+func (c *cluster) idle() {
+	n := len(c.nodes)
+	symbiotest.Pause(c.t, 50*time.Second)
+	from := c.used()
+	symbiotest.Pause(c.t, 20*time.Second)
+	to := c.used()
+	seconds := to.at.Sub(from.at).Seconds() * float64(n)
+	peak := 0
+	for _, one := range c.nodes {
+		peak += one.Peak()
+	}
+	c.t.Logf("%d nodes, idle, each: %.1f packets/s, %.0f bytes/s, %.2f%% of a processor, at most %d MiB", n,
+		float64(to.packets-from.packets)/seconds, float64(to.bytes-from.bytes)/seconds, 100*(to.cpu-from.cpu).Seconds()/seconds, peak/n)
+	c.t.Logf("%d nodes, idle: connections by way: %v", n, c.ways())
 }
