@@ -54,7 +54,7 @@ type house struct {
 	community *community.Community
 	skills    *skills.Registry
 	factory   *agent.Factory
-	record    func(agent.RecordedDecision) error // nil = nobody keeps records; set before the first task
+	record    func(agent.RecordedDecision) error // nil = no record is kept; set before the first task
 	granted   []permission.Grant                 // to all agents; set between tasks
 	sessions  map[string][]permission.Grant      // by the agents without a parent for whose sessions they are; set between tasks
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// GiveUp takes the authority from this machine: its key, its records, and the tokens that it made, which nobody can redeem
+// GiveUp takes the authority from this machine: its key, its records, and the tokens that it made, which no machine can redeem
 // then. The nodes of the machine, given as their keys by the directories of their memberships, become members that others
 // renew; a member of another cluster is left alone. The nodes that run have to be started again. The caller makes sure that
 // another machine holds the authority. After an error it can be called again while OpenCluster finds the cluster.

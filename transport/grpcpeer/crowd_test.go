@@ -97,7 +97,7 @@ func TestManyNodesAreMembersWithoutAConnectionEach(t *testing.T) {
 		t.Logf("whole after %v with %d links", c.await("whole", 10*time.Second, c.homes, c.homes, all), c.links())
 		time.Sleep(2 * time.Minute)
 		if got := c.links(); got != 0 {
-			t.Errorf("%d links that nobody uses are open, want none", got)
+			t.Errorf("%d unused links are open, want none", got)
 		}
 		c.await("still whole", 0, c.homes, c.homes, all)
 		for _, s := range c.homes[0].network.Nodes()[1:] {

@@ -97,7 +97,7 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 	return &pb.ShowReply{Certificate: der}, nil
 }
 
-// newEnd returns until when an open connection with a peer, whom the handshake has proven, may stay open by a newer certificate
+// newEnd returns until when an open connection with a peer that the handshake has proven may stay open by a newer certificate
 // that the peer shows. A copied certificate extends nothing, since the connection has proven the key.
 func newEnd(own *identity.Identity, who identity.Peer, der []byte) (time.Time, error) {
 	c, err := own.VerifyCertificate(der)
