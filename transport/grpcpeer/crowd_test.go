@@ -145,7 +145,7 @@ func TestMemberByGossipThatDiesIsLost(t *testing.T) {
 			t.Errorf("a call to a lost node returned %v, want %v", err, community.ErrUnavailable)
 		}
 		c.homes[3].leave()
-		took = c.await("the one that stopped left", 2*time.Second, c.homes[4:], c.homes[3:4], func(*home) int { return 0 })
+		took = c.await("the one that stopped left", 5*time.Second, c.homes[4:], c.homes[3:4], func(*home) int { return 0 })
 		t.Logf("left after %v", took)
 	})
 }

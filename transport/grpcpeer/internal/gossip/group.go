@@ -32,6 +32,8 @@ const (
 	maxFetches = 2
 	// maxMeetings is how many nodes are met at once.
 	maxMeetings = 2
+	// probeInterval is how often each node asks another one whether it is alive: 8 packets a second for each node.
+	probeInterval = 500 * time.Millisecond
 	// recheckPause is how often certificates are looked at.
 	recheckPause = time.Minute
 	// leaveTime is how long a node that stops waits until its goodbye is on its way.
@@ -283,6 +285,7 @@ func (g *Group) memberlistConfig() *memberlist.Config {
 	c.ProtocolVersion = memberlist.ProtocolVersionMax
 	c.AdvertisePort = int(g.cfg.Port)
 	c.Delegate, c.Events, c.Alive = delegate{g}, g.view, g.view
+	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeInterval/2
 	c.SuspicionMult = 2
 	c.PushPullInterval = time.Minute
 	c.GossipInterval, c.GossipNodes = 100*time.Millisecond, 4 // 40 packets a second when there is news of many nodes
@@ -347,8 +350,7 @@ func (g *Group) leave() {
 		return
 	}
 	_ = list.UpdateNode(leaveTime) // those that do not hear it find out by themselves
-	_ = list.Leave(time.Millisecond)
-	_ = list.Shutdown()
+	_ = list.Shutdown() // memberlist's own goodbye is not signed, and would replace this one on its way
 }
 
 // Meet brings the views of this node and of another one together that has dialed this one, and can be dialed at addr. It does
