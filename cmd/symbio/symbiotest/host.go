@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
@@ -103,6 +104,31 @@ func PlugIn(t *testing.T, number int) *Host {
 	h := Boot(t, number)
 	h.Plug("br0", "eth0", fmt.Sprintf("10.77.0.%d/24", number))
 	return h
+}
+
+// Acquaint tells each of the hosts the hardware addresses of all others. All namespaces of a kernel share one table for what they
+// would learn by themselves, and its 1,024 entries are too few for 33 hosts that all talk with each other.
+func Acquaint(t *testing.T, hosts ...*Host) {
+	t.Helper()
+	var all strings.Builder
+	of := make([]string, len(hosts))
+	for i, h := range hosts {
+		_, hardware, _ := strings.Cut(h.Run("ip", "-o", "link", "show", "dev", "eth0"), "link/ether ")
+		hardware, _, _ = strings.Cut(hardware, " ")
+		for addr := range strings.FieldsSeq(h.Run("ip", "-o", "addr", "show", "dev", "eth0")) {
+			if ip, err := netip.ParsePrefix(addr); err == nil {
+				of[i] += fmt.Sprintf("neigh replace %s lladdr %s nud permanent dev eth0\n", ip.Addr(), hardware)
+			}
+		}
+		all.WriteString(of[i])
+	}
+	for i, h := range hosts {
+		cmd := h.Inside("ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(strings.Replace(all.String(), of[i], "", 1))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("host %d: %v\n%s", h.Number, err, out)
+		}
+	}
 }
 
 // Boot makes a machine that has only loopback.

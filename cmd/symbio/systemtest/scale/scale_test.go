@@ -98,6 +98,7 @@ func measure(t *testing.T, n int) {
 	for i := range n {
 		hosts = append(hosts, symbiotest.PlugIn(t, i+1))
 	}
+	symbiotest.Acquaint(t, hosts...)
 	lab := symbiotest.NewLab(t, hosts...)
 	c := &cluster{t: t}
 	began := time.Now()
