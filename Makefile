@@ -52,7 +52,7 @@ soak: ## ten minutes of six nodes under load, of which one after another is kill
 	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v -tags system ./cmd/symbio/systemtest/soak
 
 scale: ## clusters of 12, 24, 40 and 80 real nodes: time to be whole, idle traffic, memory, kill -9 (SIZES=12,24)
-	SYMBIO_SCALE=$(or $(SIZES),12,24,40,80) $(GO) test -tags system -run '^TestLargeClusters$$' -count 1 -timeout 30m -v ./cmd/symbio/systemtest/scale
+	SYMBIO_SCALE=$(or $(SIZES),12,24,40,80) $(GO) test -tags system -run '^TestLargeClusters$$' -count 1 -timeout 60m -v ./cmd/symbio/systemtest/scale
 
 fuzz-shell: ## run random bash programs in the look box, and look whether one has an effect (N=200000 SEED=n)
 	$(GO) test -tags system -run '^TestScriptsHaveNoEffect$$' -count 1 -timeout 0 -v ./cmd/symbio/systemtest/sandbox/fuzzshell -scripts $(N) -seed $(if $(filter command line environment,$(origin SEED)),$(SEED),$$(date +%s))

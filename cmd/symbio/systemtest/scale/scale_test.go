@@ -134,12 +134,15 @@ func measure(t *testing.T, n int) {
 	}
 }
 
+// settle is how long to wait before a cluster counts as idle: discovery asks less and less often, at last every 5 minutes.
+const settle = 5 * time.Minute
+
 // idle logs what a node uses that has nothing to do.
 func (c *cluster) idle() {
 	n := len(c.nodes)
-	symbiotest.Pause(c.t, 50*time.Second)
+	symbiotest.Pause(c.t, settle)
 	from := c.used()
-	symbiotest.Pause(c.t, 20*time.Second)
+	symbiotest.Pause(c.t, time.Minute)
 	to := c.used()
 	seconds := to.at.Sub(from.at).Seconds() * float64(n)
 	peak := 0
