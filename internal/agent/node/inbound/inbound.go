@@ -82,13 +82,14 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 	if perception, ok := strings.CutPrefix(name, community.PerceptionPrefix); ok {
 		kind, name = authorize.KindSend, perception
 	}
-	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
+	chain := a.principals(make([]authorize.Principal, 0, 4), from, c.Requester) // which costs nothing on the heap
+	v := a.cfg.Rules().JudgeChain(chain, kind, name)
 	if name == transfer.Capability && kind == authorize.KindInvoke && v.Stage == permission.StageDefault {
 		// An agent may bring its files wherever it may be spawned.
-		v = a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, lending.Capability)
+		v = a.cfg.Rules().JudgeChain(chain, kind, lending.Capability)
 	}
 	if kind == authorize.KindSend {
-		v = a.allowBorrower(v, from, c)
+		v = a.allowBorrower(v, chain, c)
 	} else if name == artifacts.Capability && v.Stage == permission.StageDefault && a.cfg.Given != nil && a.cfg.Given(from.ID) {
 		v = permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "given", Why: "It may fetch the artifacts that it was given."}
 	}
@@ -112,16 +113,16 @@ func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 		capability).Action == permission.Allow
 }
 
-// principals returns the nodes that must be allowed to make the call: the
+// principals appends to chain the nodes that must be allowed to make the call: the
 // caller, as its certificate proves it, and the requesters that it names.
 // Requesters are claims, so they can only restrict; their authority is known
 // only while they are connected here. Requesters that are not nodes, such as
 // users, and this node itself are skipped.
-func (a *Authorizer) principals(from community.Peer, requester []string) []authorize.Principal {
-	chain := []authorize.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
+func (a *Authorizer) principals(chain []authorize.Principal, from community.Peer, requester []string) []authorize.Principal {
+	chain = append(chain, authorize.Principal{Node: string(from.ID), Authority: from.Authority, Role: from.Role})
 	for _, r := range requester {
 		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
-		if id == string(a.cfg.Node) || !isNodeID(id) || slices.ContainsFunc(chain, func(p authorize.Principal) bool { return p.Node == id }) {
+		if id == string(from.ID) || id == string(a.cfg.Node) || !isNodeID(id) || slices.ContainsFunc(chain, func(p authorize.Principal) bool { return p.Node == id }) {
 			continue
 		}
 		p := authorize.Principal{Node: id}
@@ -139,11 +140,12 @@ func isNodeID(s string) bool { return len(s) == 32 && strings.Trim(s, "012345678
 // allowBorrower changes a default denial to an approval if a node sends a
 // signal to an agent that is lent to it. Without it, every lender would need a
 // second rule. All requesters must be allowed to spawn here.
-func (a *Authorizer) allowBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
-	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
+func (a *Authorizer) allowBorrower(v permission.Verdict, chain []authorize.Principal, c community.Call) permission.Verdict {
+	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 ||
+		!a.cfg.Lent(community.NodeID(chain[0].Node), c.Member) {
 		return v
 	}
-	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {
+	if rest := a.cfg.Rules().JudgeChain(chain, authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {
 		return v // a requester may not spawn here
 	}
 	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize",

@@ -39,7 +39,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		took += time.Since(begun)
 		begun = time.Now()
 		for range 100 {
-			n.cfg.Rules().JudgeChain(n.principals(from, call.Requester), authorize.KindInvoke, call.Capability)
+			n.cfg.Rules().JudgeChain(n.principals(nil, from, call.Requester), authorize.KindInvoke, call.Capability)
 		}
 		least += time.Since(begun)
 	}

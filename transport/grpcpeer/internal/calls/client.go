@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
 	"symbio/internal/actor/awake"
@@ -78,28 +78,34 @@ type ClientConfig struct {
 type Client struct {
 	cfg       ClientConfig
 	rpc       pb.PeerClient
-	maxSends  int                 // at a time
-	listening chan struct{}       // one per call in a stream of its own
-	places    *semaphore.Weighted // has one for each of waiting, and for calls that begin
-	queued    atomic.Int64        // calls that wait for a place
+	maxSends  int           // at a time
+	listening chan struct{} // one per call in a stream of its own
 	lanes     [lanes]*outbox
 	loops     sync.WaitGroup
 	broken    context.Context // ends when a lane has ended, and with it all calls
 	lose      context.CancelCauseFunc
 
 	mu sync.Mutex
-	// waiting holds the calls that are not answered, whether their callers still wait or not, because the node
-	// works on them. nil when a lane has ended. guarded by mu
+	// waiting holds the calls that are not answered: those of queue, and those under way, whether their callers still wait
+	// or not, because the node works on them. nil when a lane has ended. guarded by mu
 	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
+	queue   []turn                     // calls that are sent when others have ended, in their order; guarded by mu
 	last    uint64                     // id; guarded by mu
 	sent    int                        // sends without a receipt; guarded by mu
+}
+
+// turn is a call, and how it is sent.
+type turn struct {
+	item
+	out *outbox
+	at  time.Time // its deadline
 }
 
 // Open opens both lanes of a connection and starts their goroutines, six in all. It returns an
 // error when the streams cannot be opened before ctx ends. The caller must call Close.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
-		places: semaphore.NewWeighted(int64(cfg.MaxCalls)), maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
+		maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
 	c.broken, c.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this connection.
 	defer context.AfterFunc(ctx, func() { c.lose(context.Cause(ctx)) })()
@@ -157,12 +163,11 @@ func (c *Client) end(why error) {
 	c.lose(why)
 	c.mu.Lock()
 	all, sent := c.waiting, c.sent
-	c.waiting, c.sent = nil, 0
+	c.waiting, c.queue, c.sent = nil, nil, 0
 	c.mu.Unlock()
 	for _, w := range all {
 		w <- nil
 	}
-	c.places.Release(int64(len(all)))
 	if sent > 0 {
 		c.cfg.Undelivered(community.DeliveryFailure{Count: uint64(sent), Err: community.ErrUnavailable})
 	}
@@ -194,11 +199,23 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 	defer c.mu.Unlock()
 	for _, a := range answers {
 		if w := c.waiting[a.GetId()]; w != nil {
-			delete(c.waiting, a.GetId())
-			c.places.Release(1)
+			c.ended(a.GetId())
 			w <- a
 		}
 	}
+}
+
+// ended forgets a call that was under way, and sends the one that waits for longest. The caller holds c.mu.
+func (c *Client) ended(id uint64) {
+	delete(c.waiting, id)
+	if len(c.queue) == 0 {
+		return
+	}
+	next := c.queue[0]
+	c.queue[0] = turn{}
+	c.queue = c.queue[1:]
+	next.call.Request.Deadline = durationpb.New(time.Until(next.at))
+	next.out.putNow(next.item)
 }
 
 // measure returns the size of a call's envelope. It returns ErrTooLarge for an envelope that does not fit into
@@ -230,20 +247,19 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case call.Listen != nil || call.Accept != nil:
 		return c.invokeStream(ctx, call)
 	}
-	if err := c.acquire(ctx); err != nil {
-		return community.Reply{}, err
-	}
-	id, w, alone := c.register()
-	if w == nil {
-		return community.Reply{}, community.ErrUnavailable
-	}
 	at, _ := ctx.Deadline()
-	i := item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + envelope}
-	out := c.lanes[short]
-	if max(len(call.Payload), envelope) > shortSize {
-		out, alone = c.lanes[bulk], false // sends may fill that lane, without being under way as calls are
+	one := turn{item{call: &pb.Call{Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + envelope}, c.lanes[short], at}
+	long := max(len(call.Payload), envelope) > shortSize
+	if long {
+		one.out = c.lanes[bulk]
 	}
-	out.put(i, alone)
+	w, place, err := c.register(one)
+	switch {
+	case err != nil:
+		return community.Reply{}, err
+	case place != later:
+		one.out.put(one.item, place == alone && !long) // sends may fill the other lane, without being under way as calls are
+	}
 	parent, own := term.Ends(ctx)
 	select {
 	case a := <-w:
@@ -251,7 +267,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case <-parent:
 	case <-own:
 	}
-	c.abandon(id, out)
+	c.abandon(one.call.Id, one.out)
 	return community.Reply{}, context.Cause(ctx)
 }
 
@@ -275,40 +291,48 @@ func notCanceled(err error) error {
 	return err
 }
 
-// acquire waits for a place among MaxCalls, in the order of the callers, until ctx ends. ErrBusy: maxQueued calls wait
-// already.
-func (c *Client) acquire(ctx context.Context) error {
-	if c.places.TryAcquire(1) {
-		return nil
-	}
-	defer c.queued.Add(-1)
-	if c.queued.Add(1) > maxQueued {
-		return busyWith(c.cfg.MaxCalls)
-	}
-	if c.places.Acquire(ctx, 1) != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
+// place is when a call is sent.
+type place int
 
-// register reserves an id and a channel for the answer of a call that has a place. alone reports that no other call is in
-// flight, so the call can be sent at once. After the end of a lane there is no channel, and no place any more.
-func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool) {
+// A call that is alone has nothing before it on the wire. One that comes later is sent by ended.
+const (
+	later place = iota
+	now
+	alone
+)
+
+// register gives a call an id and a channel for its answer, and puts it into the queue if MaxCalls are under way. ErrBusy:
+// maxQueued calls wait already. ErrUnavailable: a lane has ended.
+func (c *Client) register(one turn) (chan *pb.Answer, place, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting == nil {
-		c.places.Release(1)
-		return 0, nil, false
+	under := len(c.waiting) - len(c.queue)
+	switch {
+	case c.waiting == nil:
+		return nil, later, community.ErrUnavailable
+	case len(c.queue) >= maxQueued:
+		return nil, later, busyWith(c.cfg.MaxCalls)
 	}
 	c.last++
-	w = make(chan *pb.Answer, 1)
+	one.call.Id = c.last
+	w := make(chan *pb.Answer, 1)
 	c.waiting[c.last] = w
-	return c.last, w, len(c.waiting) == 1
+	switch {
+	case under >= c.cfg.MaxCalls:
+		c.queue = append(c.queue, one)
+		return w, later, nil
+	case under == 0:
+		return w, alone, nil
+	}
+	return w, now, nil
 }
 
 // abandon cancels a call whose caller has given up. A call that was not sent yet is withdrawn. One
 // that was sent counts against MaxCalls until the node has answered it: the node still works on it.
 func (c *Client) abandon(id uint64, out *outbox) {
+	if c.dequeue(id) {
+		return
+	}
 	if !out.withdraw(id) {
 		out.put(item{cancel: id, size: overhead}, false)
 		return
@@ -316,9 +340,21 @@ func (c *Client) abandon(id uint64, out *outbox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[id] != nil {
-		delete(c.waiting, id)
-		c.places.Release(1)
+		c.ended(id)
 	}
+}
+
+// dequeue forgets a call that waits for others to end, and reports whether it did.
+func (c *Client) dequeue(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.IndexFunc(c.queue, func(q turn) bool { return q.call.GetId() == id })
+	if at < 0 {
+		return false
+	}
+	c.queue = slices.Delete(c.queue, at, at+1)
+	delete(c.waiting, id)
+	return true
 }
 
 // Tell queues a one-way send and returns at once. It returns ErrBusy when too many are

@@ -350,7 +350,7 @@ func (g *Group) leave() {
 		return
 	}
 	_ = list.UpdateNode(leaveTime) // those that do not hear it find out by themselves
-	_ = list.Shutdown() // memberlist's own goodbye is not signed, and would replace this one on its way
+	_ = list.Shutdown()            // memberlist's own goodbye is not signed, and would replace this one on its way
 }
 
 // Meet brings the views of this node and of another one together that has dialed this one, and can be dialed at addr. It does
