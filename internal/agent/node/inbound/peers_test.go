@@ -29,7 +29,7 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 	})
 	from := community.Peer{ID: caller, Authority: "local"}
 
-	got := n.principals(from, []string{string(caller), "user", string(guest) + "/" + string(unknown), string(guest), string(self) + "/x", string(unknown)})
+	got := n.principals(nil, from, []string{string(caller), "user", string(guest) + "/" + string(unknown), string(guest), string(self) + "/x", string(unknown)})
 	want := []authorize.Principal{
 		{Node: string(caller), Authority: "local"}, {Node: string(guest), Authority: "home", Role: "worker"}, {Node: string(unknown)},
 	}
