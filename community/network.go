@@ -1,6 +1,10 @@
 package community
 
-import "context"
+import (
+	"context"
+
+	"symbio/security/identity"
+)
 
 // PerceptionPrefix turns a perception into the capability name under which a signal travels.
 const PerceptionPrefix = "agent.perception."
@@ -53,7 +57,9 @@ type Peer struct {
 	// the name of the cluster.
 	Authority string
 	Role      string
-	Addr      string
+	// Labels are those that the authority proves.
+	Labels identity.Labels
+	Addr   string
 	// MaxMessage is the largest payload in bytes that the node takes, as it announced; 0 = it announced none.
 	// The community sends it no larger one.
 	MaxMessage int

@@ -57,7 +57,7 @@ func openParts(n *Node) (_ *parts, err error) {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
 	id := p.peers.Identity.ID()
-	self := community.Member{ID: community.MemberID(id), Node: id, Name: n.name, Metadata: places.Labels(c.Settings, c.Version, defined)}
+	self := community.Member{ID: community.MemberID(id), Node: id, Name: n.name, Metadata: places.Labels(c.Settings, p.peers.Self().Labels, c.Version, defined)}
 	p.report.id, p.report.network = id, p.peers.Network
 	lent := func(to community.NodeID, m community.MemberID) bool { return p.agents.places.HasLent(to, m) }
 	if p.calls, err = openCalls(n, self, p.peers, p.report, lent); err != nil {

@@ -188,10 +188,10 @@ func (a *Authority) roots() *x509.CertPool {
 // hash returns the SHA-256 of the certificate, by which a token names the authority.
 func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificate.Raw) }
 
-// certify returns a new certificate for a node's public key. The name in it is computed from
-// the key and the authority, never taken from a request. The error says if the key is
+// certify returns a new certificate for a node's public key, with the role and labels of as. The name in it is computed
+// from the key and the authority, never taken from a request. The error says if the key is
 // elsewhere or the authority has ended.
-func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
+func (a *Authority) certify(public ed25519.PublicKey, as Peer, now time.Time) (*x509.Certificate, error) {
 	if _, err := a.signer(); err != nil {
 		return nil, err
 	}
@@ -202,21 +202,22 @@ func (a *Authority) certify(public ed25519.PublicKey, role string, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	return a.certifyAs(idOf(spki), public, role, now)
+	as.ID, as.Authority = idOf(spki), a.name
+	return a.certifyAs(as, public, now)
 }
 
-// certifyAs is certify with the id given, apart so that tests can make false certificates. A
+// certifyAs is certify with id and authority given, too, apart so that tests can make false certificates. A
 // certificate never outlives its authority.
-func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, now time.Time) (*x509.Certificate, error) {
+func (a *Authority) certifyAs(as Peer, public ed25519.PublicKey, now time.Time) (*x509.Certificate, error) {
 	signer, err := a.signer()
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
-		Subject:      pkix.Name{CommonName: string(id)},
-		URIs:         []*url.URL{nodeURI(Peer{ID: id, Authority: a.name, Role: role})},
-		DNSNames:     []string{dnsName(id, a.name), dnsName("", a.name)},
+		Subject:      pkix.Name{CommonName: string(as.ID), OrganizationalUnit: as.Labels.List()},
+		URIs:         []*url.URL{nodeURI(as)},
+		DNSNames:     []string{dnsName(as.ID, a.name), dnsName("", a.name)},
 		NotBefore:    now.Add(-skew),
 		NotAfter:     now.Add(nodeLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
@@ -227,11 +228,11 @@ func (a *Authority) certifyAs(id NodeID, public ed25519.PublicKey, role string, 
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign the certificate of node %s: %w", id, err)
+		return nil, fmt.Errorf("sign the certificate of node %s: %w", as.ID, err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("read the new certificate of node %s: %w", id, err)
+		return nil, fmt.Errorf("read the new certificate of node %s: %w", as.ID, err)
 	}
 	return leaf, nil
 }

@@ -210,7 +210,7 @@ func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name stri
 	if err := c.redeem(t, id, now); err != nil {
 		return nil, err
 	}
-	leaf, err := c.authority.certify(public, t.Role, now)
+	leaf, err := c.authority.certify(public, Peer{Role: t.Role, Labels: t.Labels}, now)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (c *Cluster) checkName(id NodeID, name string, now time.Time, advice string
 }
 
 // Renew answers a request for the next certificate by p, which the connection has proven. It keeps
-// key and role: a node cannot give itself another one. It returns ErrBadRequest for another key or
+// key, role and labels: a node cannot give itself others. It returns ErrBadRequest for another key or
 // authority, and ErrRemoved for a removed node. If only the record cannot be written, it returns
 // the reply and the error.
 func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
@@ -247,7 +247,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	case c.revoked.Has(id):
 		return nil, removedHere(c.authority.name)
 	}
-	leaf, err := c.authority.certify(public, p.Role, time.Now())
+	leaf, err := c.authority.certify(public, p, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -54,9 +54,9 @@ func key(t testing.TB) *identity.Key {
 	return k
 }
 
-func (f founded) token(t testing.TB, life time.Duration, role string) identity.Token {
+func (f founded) token(t testing.TB, life time.Duration, role string, labels ...string) identity.Token {
 	t.Helper()
-	made, err := f.NewToken(life, role)
+	made, err := f.NewToken(life, role, labels...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func (f founded) ask(t testing.TB, token identity.Token, k *identity.Key, tamper
 	return token.Accept(reply, k)
 }
 
-func (f founded) join(t testing.TB, role string) (*identity.Identity, string) {
+func (f founded) join(t testing.TB, role string, labels ...string) (*identity.Identity, string) {
 	t.Helper()
 	k, dir := key(t), filepath.Join(t.TempDir(), "member")
-	a, err := f.ask(t, f.token(t, 0, role), k)
+	a, err := f.ask(t, f.token(t, 0, role, labels...), k)
 	if err != nil {
 		t.Fatal(err)
 	}

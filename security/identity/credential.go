@@ -13,7 +13,7 @@ import (
 type credential struct {
 	key       *Key
 	authority *Authority
-	role      string
+	as        Peer // what its certificates say
 
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu
@@ -45,7 +45,7 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 	if c.current != nil && (!c.authority.canSign() || !aged(c.current.Leaf, now)) {
 		return c.current, nil
 	}
-	leaf, err := c.authority.certify(c.key.public(), c.role, now)
+	leaf, err := c.authority.certify(c.key.public(), c.as, now)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 func (c *credential) replace(p Peer, leaf *x509.Certificate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.ID != c.key.id || p.Role != c.role || !leaf.NotAfter.After(c.current.Leaf.NotAfter) {
+	if p != c.as || !leaf.NotAfter.After(c.current.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
 	}
 	c.current = withKey(c.key, leaf)

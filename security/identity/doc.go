@@ -17,9 +17,9 @@
 // Each run of a node can sign that it goes on; by that two machines with a copy of one key are
 // found out.
 //
-// The text of a certificate is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id,
-// by the role that the token gave (role/NAME, "node" where it gave none), or by the authority
-// "local", which is the name of no cluster.
+// The text of a certificate is symbio://AUTHORITY/ROLE/ID, and its organizational units are the node's labels. Rules about
+// who may do what go by the id, by the role that the token gave (role/NAME, "node" where it gave none), by a label that it
+// gave (label/KEY=VALUE), or by the authority "local", which is the name of no cluster.
 //
 // Guarantees: a key or an authority is made once, however many processes start at the same instant,
 // and a file that exists is never overwritten. Connections are mutual TLS 1.3 without session

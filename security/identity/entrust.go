@@ -181,7 +181,7 @@ func (i *Identity) RenewHere() (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	reply, err := c.Renew(Peer{ID: i.cred.key.id, Authority: i.cred.authority.name, Role: i.cred.role}, r)
+	reply, err := c.Renew(i.cred.as, r)
 	if err != nil {
 		return true, err
 	}
@@ -207,6 +207,7 @@ func (c *Cluster) charter() ([]byte, error) {
 	for _, r := range all[max(0, len(all)-maxCertified):] {
 		out.Nodes = append(out.Nodes, &pb.Certified{
 			Id: string(r.ID), Name: r.Name, Role: r.Role, Joined: r.Joined.Unix(), Expires: r.Expires.Unix(), HoldsAuthority: r.Holds,
+			Labels: r.Labels.List(),
 		})
 	}
 	return proto.Marshal(out)
@@ -217,10 +218,11 @@ func (c *Cluster) charter() ([]byte, error) {
 func (c *Cluster) learn(nodes []*pb.Certified) error {
 	for _, n := range nodes {
 		id, err := ParseNodeID(n.GetId())
-		if err != nil || !label(n.GetRole()) {
+		labels, wrong := ParseLabels(n.GetLabels())
+		if err != nil || wrong != nil || !label(n.GetRole()) {
 			continue
 		}
-		r := Record{ID: id, Name: plain(n.GetName()), Role: n.GetRole(), Holds: n.GetHoldsAuthority(),
+		r := Record{ID: id, Name: plain(n.GetName()), Role: n.GetRole(), Labels: labels, Holds: n.GetHoldsAuthority(),
 			Joined: time.Unix(n.GetJoined(), 0).UTC(), Expires: time.Unix(n.GetExpires(), 0).UTC()}
 		if err := readJSON(c.recordFile(id), &Record{}); !errors.Is(err, fs.ErrNotExist) {
 			if err == nil && r.Holds {

@@ -41,7 +41,7 @@ func (l Ledger) release(k *Key, dir string) error {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		leaf, err := c.authority.certify(k.public(), r.Role, time.Now())
+		leaf, err := c.authority.certify(k.public(), Peer{Role: r.Role, Labels: r.Labels}, time.Now())
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (a *Authority) Issue(k *Key) (*Identity, error) {
 	if a == nil || k == nil || k.private == nil {
 		return nil, errors.New("issue an identity: no key or no authority")
 	}
-	i := &Identity{cred: credential{key: k, authority: a, role: roleNode}, roots: a.roots()}
+	i := &Identity{cred: credential{key: k, authority: a, as: Peer{ID: k.id, Authority: a.name, Role: roleNode}}, roots: a.roots()}
 	if _, err := i.cred.fresh(); err != nil {
 		return nil, err
 	}

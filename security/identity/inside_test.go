@@ -38,12 +38,22 @@ func TestCertificateMustBeOfItsKey(t *testing.T) {
 	}
 	// Even the authority cannot give a node's id to another key.
 	forged := &Key{id: NodeID(strings.Repeat("ab", 16)), private: k.private}
-	c, err := a.certifyAs(forged.id, k.public(), roleNode, time.Now())
+	c, err := a.certifyAs(Peer{ID: forged.id, Authority: a.name, Role: roleNode}, k.public(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p, err := peerOf(c); !errors.Is(err, ErrNotNode) {
 		t.Errorf("got %+v, %v; want %v", p, err, ErrNotNode)
+	}
+	// An authority of another make may sign what is no label.
+	for _, labels := range []Labels{"room=kitchen,room=cellar", "gpu", Labels(strings.Repeat("x", 1000)) + "=1"} {
+		c, err := a.certifyAs(Peer{ID: k.id, Authority: a.name, Role: roleNode, Labels: labels}, k.public(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := peerOf(c); !errors.Is(err, ErrNotNode) {
+			t.Errorf("with the labels %q: got %+v, %v; want %v", labels, p, err, ErrNotNode)
+		}
 	}
 	if p, err := peerOf(&x509.Certificate{}); !errors.Is(err, ErrNotNode) {
 		t.Errorf("a certificate without a URI: got %+v, %v; want %v", p, err, ErrNotNode)
@@ -136,7 +146,7 @@ func FuzzCertificate(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := a.certify(k.public(), roleNode, time.Now())
+	c, err := a.certify(k.public(), Peer{Role: roleNode}, time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -181,7 +191,7 @@ func TestClockMayBeFiveMinutesWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := time.Now()
-	leaf, err := a.certify(k.public(), roleNode, made)
+	leaf, err := a.certify(k.public(), Peer{Role: roleNode}, made)
 	if err != nil {
 		t.Fatal(err)
 	}

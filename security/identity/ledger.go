@@ -38,7 +38,8 @@ const (
 // key. The token itself is not kept: a copy of these files does not let anyone join.
 type ticket struct {
 	// Role is the role that the token gives, never "".
-	Role string `json:"role"`
+	Role   string `json:"role"`
+	Labels Labels `json:"labels,omitempty"`
 	// Created is when it was made, Expires when it ends, and Revoked when a person revoked it, in UTC. Created is zero in
 	// files of older versions.
 	Created time.Time `json:"created,omitzero"`
@@ -53,11 +54,11 @@ type use struct {
 	Node NodeID `json:"node"`
 }
 
-// NewToken returns a token that lets one node join in a role ("" = node) within life (0 =
+// NewToken returns a token that lets one node join in a role ("" = node) and with labels, each KEY=VALUE, within life (0 =
 // TokenLife, at most MaxTokenLife). Only this machine can redeem it, and must run a node when it is
 // used. The token cannot be shown again. NewToken also removes the files of old tokens. It returns
-// ErrRole for a role that is no lower-case name.
-func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
+// ErrRole for a role that is no lower-case name, and ErrLabel for labels that ParseLabels does not take.
+func (c *Cluster) NewToken(life time.Duration, role string, labels ...string) (Token, error) {
 	life = cmp.Or(life, TokenLife)
 	role = cmp.Or(role, roleNode)
 	if life < 0 || life > MaxTokenLife {
@@ -66,12 +67,16 @@ func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	if !label(role) {
 		return Token{}, fmt.Errorf("role %q: %w: want lower-case letters, digits and - inside", role, ErrRole)
 	}
+	given, err := ParseLabels(labels)
+	if err != nil {
+		return Token{}, err
+	}
 	now := time.Now()
 	if err := c.tidy(now); err != nil {
 		return Token{}, err
 	}
 	t := newToken(c.authority.hash())
-	data, err := json.Marshal(ticket{Role: role, Created: now.UTC(), Expires: now.Add(life).UTC()})
+	data, err := json.Marshal(ticket{Role: role, Labels: given, Created: now.UTC(), Expires: now.Add(life).UTC()})
 	if err != nil {
 		return Token{}, err
 	}
@@ -157,8 +162,9 @@ func (c *Cluster) Ledger() Ledger { return Ledger{c} }
 // OpenToken is a token that a node could still join with. It has nothing of the secret.
 type OpenToken struct {
 	// ID names the token among those of this machine: 16 hex digits of the hash of its public key.
-	ID   string `json:"id"`
-	Role string `json:"role"`
+	ID     string            `json:"id"`
+	Role   string            `json:"role"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Created is zero for a token of an older version.
 	Created time.Time `json:"created,omitzero"`
 	Expires time.Time `json:"expires"`
@@ -176,7 +182,7 @@ func (l Ledger) OpenTokens() ([]OpenToken, error) {
 	for _, f := range files {
 		var t ticket
 		if _, used := os.Stat(f + usedEnd); errors.Is(used, fs.ErrNotExist) && readJSON(f, &t) == nil && t.Revoked.IsZero() && t.Expires.After(time.Now()) {
-			open = append(open, OpenToken{filepath.Base(f)[:tokenIDLength], t.Role, t.Created, t.Expires})
+			open = append(open, OpenToken{filepath.Base(f)[:tokenIDLength], t.Role, t.Labels.Map(), t.Created, t.Expires})
 		}
 	}
 	slices.SortFunc(open, func(a, b OpenToken) int { return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.ID, b.ID)) })
@@ -212,8 +218,9 @@ func (l Ledger) RevokeToken(id string) error {
 type Record struct {
 	ID NodeID `json:"id"`
 	// Name is what the node called itself; it proves nothing.
-	Name string `json:"name"`
-	Role string `json:"role"`
+	Name   string `json:"name"`
+	Role   string `json:"role"`
+	Labels Labels `json:"labels,omitempty"`
 	// Joined is when it got its first certificate, Expires when its last one ends.
 	Joined  time.Time `json:"joined"`
 	Expires time.Time `json:"expires"`
@@ -252,7 +259,7 @@ func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	if name = plain(name); name != "" {
 		r.Name = name
 	}
-	r.ID, r.Role, r.Expires = p.ID, p.Role, leaf.NotAfter.UTC()
+	r.ID, r.Role, r.Labels, r.Expires = p.ID, p.Role, p.Labels, leaf.NotAfter.UTC()
 	return c.keepRecord(r)
 }
 

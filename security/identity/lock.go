@@ -185,7 +185,7 @@ func (c *Cluster) Enlist(k *Key, name, dir string) error {
 	if c.revoked.Has(k.id) {
 		return removedHere(c.authority.name)
 	}
-	leaf, err := c.authority.certify(k.public(), roleNode, time.Now())
+	leaf, err := c.authority.certify(k.public(), Peer{Role: roleNode}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (c *Cluster) Enlisted(dir string) error {
 	if err != nil {
 		return err
 	}
-	if m.cred.authority.hash() != c.authority.hash() || m.cred.role != own.role {
+	if m.cred.authority.hash() != c.authority.hash() || m.cred.as != own.as {
 		return ErrOtherAuthority
 	}
 	own.mu.Lock()

@@ -85,7 +85,7 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	if i.revoked.Has(k.id) {
 		return nil, removedHere(a.name)
 	}
-	i.cred.role, i.cred.current = p.Role, withKey(k, leaf)
+	i.cred.as, i.cred.current = p, withKey(k, leaf)
 	return i, nil
 }
 
@@ -141,7 +141,7 @@ func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
 }
 
 // Renewed verifies the next certificate, uses it for every connection from now on, and stores it.
-// Open connections keep the old one. If the certificate is of another node or role, or does not end
+// Open connections keep the old one. If the certificate is of another node, role or labels, or does not end
 // later than the current one, nothing changes and the error says so. If it only cannot be stored,
 // it is used all the same, and the error comes from the disk.
 func (i *Identity) Renewed(r *pb.RenewReply) error {

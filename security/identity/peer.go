@@ -11,7 +11,7 @@ import (
 )
 
 // Peer is the node at the other end of a connection, as proven by its certificate. Two values are
-// equal if id, authority and role are.
+// equal if id, authority, role and labels are.
 type Peer struct {
 	ID NodeID
 	// Authority is the name of the authority that signed the certificate: Local, or the name of a
@@ -19,6 +19,8 @@ type Peer struct {
 	Authority string
 	// Role is the role that the node's token gave it, "node" if it gave none.
 	Role string
+	// Labels are those that the node's token gave it.
+	Labels Labels
 }
 
 // uriScheme is the scheme of the URI in a certificate, and the last label of the DNS names in it.
@@ -34,7 +36,7 @@ func PeerOf(s tls.ConnectionState) (Peer, error) {
 }
 
 // peerOf returns the node that a certificate names, ErrNotNode if its only URI is not
-// symbio://authority/role/id, or if the id is not the hash of its key. The caller has verified the
+// symbio://authority/role/id, if the id is not the hash of its key, or if an organizational unit is no label. The caller has verified the
 // signature.
 func peerOf(leaf *x509.Certificate) (Peer, error) {
 	if len(leaf.URIs) != 1 {
@@ -46,6 +48,9 @@ func peerOf(leaf *x509.Certificate) (Peer, error) {
 	}
 	if id := idOf(leaf.RawSubjectPublicKeyInfo); id != p.ID {
 		return Peer{}, fmt.Errorf("%w: its certificate is for %s, its key is of %s", ErrNotNode, p.ID, id)
+	}
+	if p.Labels, err = ParseLabels(leaf.Subject.OrganizationalUnit); err != nil {
+		return Peer{}, fmt.Errorf("%w: its certificate: %w", ErrNotNode, err)
 	}
 	return p, nil
 }

@@ -167,7 +167,7 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 	if err != nil {
 		return nil, err
 	}
-	l.peer = community.Peer{ID: remote.ID, Authority: remote.Authority, Role: remote.Role, Addr: w.RemoteAddr().String()}
+	l.peer = community.Peer{ID: remote.ID, Authority: remote.Authority, Role: remote.Role, Labels: remote.Labels, Addr: w.RemoteAddr().String()}
 	if l.at = at; at != (endpoint{}) {
 		l.peer.Addr = at.String()
 	}

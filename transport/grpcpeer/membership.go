@@ -103,7 +103,7 @@ func (m *membership) Seen(node *gossip.Node) {
 // peerBy returns the node of a record as the community sees it.
 func peerBy(n *gossip.Node) community.Peer {
 	size := int(min(n.Statement.GetMaxMessage(), 1<<30))
-	return community.Peer{ID: n.ID, Name: clean(n.Statement.GetName()), Authority: n.Authority, Role: n.Role, Addr: addrBy(n), MaxMessage: size}
+	return community.Peer{ID: n.ID, Name: clean(n.Statement.GetName()), Authority: n.Authority, Role: n.Role, Labels: n.Labels, Addr: addrBy(n), MaxMessage: size}
 }
 
 func addrBy(n *gossip.Node) string {

@@ -117,7 +117,7 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 // From returns the caller as the community sees it. Everything but the name is verified by the TLS
 // handshake.
 func (c *caller) From() community.Peer {
-	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Addr: c.addr}
+	p := community.Peer{ID: c.ID, Authority: c.Authority, Role: c.Role, Labels: c.Labels, Addr: c.addr}
 	if name := c.name.Load(); name != nil {
 		p.Name = *name
 	}

@@ -70,7 +70,7 @@ func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time)
 		return joinError(err)
 	}
 	l.certs.ours.extend(ours)
-	end, err := newEnd(n.cfg.Identity, identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role}, reply.GetCertificate())
+	end, err := newEnd(n.cfg.Identity, identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role, Labels: l.peer.Labels}, reply.GetCertificate())
 	if err != nil {
 		return err
 	}

@@ -126,6 +126,7 @@ func (c Config) Authorizes(capability string) bool {
 	return err == nil && slices.ContainsFunc(c.Authorize, func(r authorize.Rule) bool {
 		p := authorize.Principal{Node: cmp.Or(strings.ReplaceAll(r.From, "*", ""), "0"), Authority: r.From}
 		p.Role, _ = strings.CutPrefix(r.From, "role/")
+		p.Labels, _ = strings.CutPrefix(r.From, "label/")
 		if cluster, ok := strings.CutPrefix(r.From, "cluster/"); ok {
 			p.Authority = cluster
 		}

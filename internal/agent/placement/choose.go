@@ -73,7 +73,7 @@ func (c *Chooser) local(r Request) (candidate, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.held[""]
-	return candidate{taken: held, free: max(c.cfg.Local-held, 0), held: held}, r.NotHere == "" && fitsAll(c.cfg.Self, r.Where)
+	return candidate{taken: held, free: max(c.cfg.Local-held, 0), held: held}, r.NotHere == "" && c.cfg.Self.HasLabels(r.Where)
 }
 
 // remote returns the other nodes with a free place, why others that fit were passed by, and how many
@@ -81,7 +81,7 @@ func (c *Chooser) local(r Request) (candidate, bool) {
 func (c *Chooser) remote(ctx context.Context, r Request, lenders []community.Member) (open []candidate, passed []string, fitting int) {
 	var nodes []community.Member
 	for _, m := range lenders {
-		if !fitsAll(m, r.Where) {
+		if !m.HasLabels(r.Where) {
 			continue
 		}
 		if r.Allowed != nil {
@@ -99,7 +99,7 @@ func (c *Chooser) remote(ctx context.Context, r Request, lenders []community.Mem
 		n := c.nodes[m.ID]
 		switch {
 		case n.err != nil && isFinal(n.err):
-			passed = append(passed, m.Name+": "+visible.Line(n.err.Error(), 2*maxValue))
+			passed = append(passed, m.Name+": "+visible.Line(n.err.Error(), 2*community.MaxLabelValue))
 			continue
 		case n.err == nil && n.load.Free > n.starting:
 			open = append(open, candidate{m, n.load.Lent + n.starting, n.load.Free - n.starting, c.held[m.ID]})
@@ -169,7 +169,7 @@ func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
 func (c *Chooser) Nodes(r Request) (all []community.MemberID, err error) {
 	lenders := c.cfg.Lenders(r.Definition)
 	for _, m := range append([]community.Member{c.cfg.Self}, lenders...) {
-		if fitsAll(m, r.Where) && (r.NotHere == "" || m.ID != c.cfg.Self.ID) {
+		if m.HasLabels(r.Where) && (r.NotHere == "" || m.ID != c.cfg.Self.ID) {
 			all = append(all, m.ID)
 		}
 	}

@@ -41,7 +41,7 @@ type Request struct {
 	// Definition is the agent's; a node that does not lend it does not get the task.
 	Definition string
 	// Where are the labels that the node must have.
-	Where []Label
+	Where []community.Label
 	// Strategy replaces the Chooser's; "" = it does not.
 	Strategy Strategy
 	// NotHere is why the task cannot run on this node; "" = it can.

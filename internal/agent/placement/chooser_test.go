@@ -195,7 +195,7 @@ func FuzzParseLabels(f *testing.F) {
 		f.Add(seed, "room=kitchen")
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
-		all, err := placement.ParseLabels([]string{one, two})
+		all, err := community.ParseLabels([]string{one, two})
 		if err != nil {
 			return
 		}
@@ -207,16 +207,16 @@ func FuzzParseLabels(f *testing.F) {
 				texts = append(texts, s)
 			}
 		}
-		again, err := placement.ParseLabels(texts)
+		again, err := community.ParseLabels(texts)
 		if err != nil || !slices.Equal(all, again) {
 			t.Errorf("%q is %v, and read again %v, %v", []string{one, two}, all, again, err)
 		}
 	})
 }
 
-func labels(t *testing.T, texts ...string) []placement.Label {
+func labels(t *testing.T, texts ...string) []community.Label {
 	t.Helper()
-	all, err := placement.ParseLabels(texts)
+	all, err := community.ParseLabels(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestLabelsSelectNode(t *testing.T) {
 			"node=eve": "eve", "node=id-bob": "bob", "node=": "!", "room": "ann", "room=cellar": "ann", "room=kitchen": "", "node=ann": "ann", "NODE": "!", "a b": "!", "x=\x1b[1m": "!",
 		} {
 			l := newLAN()
-			all, err := placement.ParseLabels([]string{where})
+			all, err := community.ParseLabels([]string{where})
 			if (err != nil) != (want == "!") {
 				t.Errorf("%q: %v", where, err)
 			}
@@ -252,10 +252,10 @@ func TestLabelsSelectNode(t *testing.T) {
 				t.Errorf("%q: the error does not list what there is: %v", where, err)
 			}
 		}
-		if _, err := placement.ParseLabels(slices.Repeat([]string{"gpu"}, 17)); err == nil {
+		if _, err := community.ParseLabels(slices.Repeat([]string{"gpu"}, 17)); err == nil {
 			t.Error("17 labels are accepted")
 		}
-		for key, ok := range map[string]bool{"room": true, "arch": false, "node": false, "Room": false, "": false} {
+		for key, ok := range map[string]bool{"room": true, "gpu": true, "draining": false, "arch": false, "node": false, "Room": false, "": false} {
 			if err := placement.CheckLabels(map[string]string{key: "x"}); (err == nil) != ok {
 				t.Errorf("own label %q: %v", key, err)
 			}

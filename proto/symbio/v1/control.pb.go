@@ -831,7 +831,9 @@ type MembersRequest struct {
 	Accepts  string `protobuf:"bytes,1,opt,name=accepts,proto3" json:"accepts,omitempty"`
 	Provides string `protobuf:"bytes,2,opt,name=provides,proto3" json:"provides,omitempty"`
 	// A node's id or name.
-	Node          string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// Labels that its node must have, such as gpu or room=kitchen.
+	Labels        []string `protobuf:"bytes,60,rep,name=labels,proto3" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,6 +887,13 @@ func (x *MembersRequest) GetNode() string {
 		return x.Node
 	}
 	return ""
+}
+
+func (x *MembersRequest) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // LocatedMember is a member as one node sees it.
@@ -1199,7 +1208,10 @@ type Node struct {
 	// How many of its own tasks wait in its queue for a place.
 	Waiting *uint32 `protobuf:"varint,63,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// How far its clock is ahead of this node's, in seconds, as it says; not there if it is not known.
-	ClockAhead    *float64 `protobuf:"fixed64,64,opt,name=clock_ahead,json=clockAhead,proto3,oneof" json:"clock_ahead,omitempty"`
+	ClockAhead *float64 `protobuf:"fixed64,64,opt,name=clock_ahead,json=clockAhead,proto3,oneof" json:"clock_ahead,omitempty"`
+	// Its role, and the labels that the cluster's authority has certified; empty while it is not connected.
+	Role          string            `protobuf:"bytes,65,opt,name=role,proto3" json:"role,omitempty"`
+	Certified     map[string]string `protobuf:"bytes,66,rep,name=certified,proto3" json:"certified,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1365,6 +1377,20 @@ func (x *Node) GetClockAhead() float64 {
 		return *x.ClockAhead
 	}
 	return 0
+}
+
+func (x *Node) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Node) GetCertified() map[string]string {
+	if x != nil {
+		return x.Certified
+	}
+	return nil
 }
 
 // Process is what a running node takes of its machine. A node that is left alone for long takes the same.
@@ -6937,11 +6963,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03why\x18\x05 \x01(\tR\x03why\">\n" +
 	"\fSourceHealth\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bproblems\x18\x02 \x03(\tR\bproblems\"Z\n" +
+	"\bproblems\x18\x02 \x03(\tR\bproblems\"r\n" +
 	"\x0eMembersRequest\x12\x18\n" +
 	"\aaccepts\x18\x01 \x01(\tR\aaccepts\x12\x1a\n" +
 	"\bprovides\x18\x02 \x01(\tR\bprovides\x12\x12\n" +
-	"\x04node\x18\x03 \x01(\tR\x04node\"\xcf\x02\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x16\n" +
+	"\x06labels\x18< \x03(\tR\x06labels\"\xcf\x02\n" +
 	"\rLocatedMember\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -6966,7 +6993,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\a_missedB\x06\n" +
 	"\x04_why\"\"\n" +
 	"\fNodesRequest\x12\x12\n" +
-	"\x04load\x18\x01 \x01(\bR\x04load\"\x87\x06\n" +
+	"\x04load\x18\x01 \x01(\bR\x04load\"\x97\a\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -6987,11 +7014,16 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04free\x18> \x01(\rH\x04R\x04free\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18? \x01(\rH\x05R\awaiting\x88\x01\x01\x12$\n" +
 	"\vclock_ahead\x18@ \x01(\x01H\x06R\n" +
-	"clockAhead\x88\x01\x01\x1a:\n" +
+	"clockAhead\x88\x01\x01\x12\x12\n" +
+	"\x04role\x18A \x01(\tR\x04role\x12<\n" +
+	"\tcertified\x18B \x03(\v2\x1e.symbio.v1.Node.CertifiedEntryR\tcertified\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eCertifiedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
 	"\x04_whyB\x06\n" +
@@ -7485,7 +7517,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*AuthorityRequest)(nil),       // 0: symbio.v1.AuthorityRequest
 	(*AuthorityReply)(nil),         // 1: symbio.v1.AuthorityReply
@@ -7586,20 +7618,21 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	nil,                            // 96: symbio.v1.LocatedMember.MetadataEntry
 	nil,                            // 97: symbio.v1.Node.RefusedEntry
 	nil,                            // 98: symbio.v1.Node.LabelsEntry
-	nil,                            // 99: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 100: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 101: google.protobuf.Duration
-	(*Progress)(nil),               // 102: symbio.v1.Progress
-	(*Chunk)(nil),                  // 103: symbio.v1.Chunk
-	(*Capability)(nil),             // 104: symbio.v1.Capability
+	nil,                            // 99: symbio.v1.Node.CertifiedEntry
+	nil,                            // 100: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 101: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 102: google.protobuf.Duration
+	(*Progress)(nil),               // 103: symbio.v1.Progress
+	(*Chunk)(nil),                  // 104: symbio.v1.Chunk
+	(*Capability)(nil),             // 105: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
 	4,   // 0: symbio.v1.DrainState.running:type_name -> symbio.v1.Work
-	100, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	101, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	12,  // 2: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
 	11,  // 3: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	100, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	100, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	101, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	101, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
 	96,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	14,  // 7: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	14,  // 8: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
@@ -7607,135 +7640,136 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	97,  // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	19,  // 11: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	98,  // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	18,  // 13: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	101, // 14: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	101, // 15: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	102, // 16: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	103, // 17: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	27,  // 18: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	104, // 19: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	29,  // 20: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	100, // 21: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	71,  // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	34,  // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	33,  // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	36,  // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	40,  // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	41,  // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	42,  // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	37,  // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	38,  // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	39,  // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	34,  // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	101, // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	47,  // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	55,  // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	56,  // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	32,  // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	53,  // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	100, // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	58,  // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	19,  // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	100, // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	58,  // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	71,  // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	57,  // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	100, // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	71,  // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	61,  // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	62,  // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	58,  // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	63,  // 51: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	66,  // 52: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	100, // 53: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	101, // 54: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	82,  // 55: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	82,  // 56: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	76,  // 57: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	79,  // 58: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	100, // 59: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	100, // 60: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	100, // 61: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	83,  // 62: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
-	85,  // 63: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	87,  // 64: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	87,  // 65: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	92,  // 66: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	93,  // 67: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	99,  // 68: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	9,   // 69: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	13,  // 70: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	13,  // 71: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	17,  // 72: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	21,  // 73: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	22,  // 74: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	23,  // 75: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	25,  // 76: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	25,  // 77: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	28,  // 78: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	31,  // 79: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	35,  // 80: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	43,  // 81: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	45,  // 82: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	48,  // 83: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	50,  // 84: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	52,  // 85: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	59,  // 86: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	64,  // 87: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	67,  // 88: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	68,  // 89: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	69,  // 90: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	72,  // 91: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	74,  // 92: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	77,  // 93: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	80,  // 94: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	84,  // 95: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	88,  // 96: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	90,  // 97: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	94,  // 98: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	7,   // 99: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	5,   // 100: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	0,   // 101: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
-	2,   // 102: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
-	10,  // 103: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	15,  // 104: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	16,  // 105: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	20,  // 106: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	14,  // 107: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	14,  // 108: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	24,  // 109: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	27,  // 110: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	26,  // 111: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	30,  // 112: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	32,  // 113: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	32,  // 114: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	44,  // 115: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	46,  // 116: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	49,  // 117: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	51,  // 118: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	53,  // 119: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	60,  // 120: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	65,  // 121: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	103, // 122: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	65,  // 123: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	70,  // 124: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	73,  // 125: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	75,  // 126: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	78,  // 127: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	81,  // 128: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	86,  // 129: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	89,  // 130: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	91,  // 131: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	95,  // 132: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	8,   // 133: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	6,   // 134: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	1,   // 135: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
-	3,   // 136: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
-	103, // [103:137] is the sub-list for method output_type
-	69,  // [69:103] is the sub-list for method input_type
-	69,  // [69:69] is the sub-list for extension type_name
-	69,  // [69:69] is the sub-list for extension extendee
-	0,   // [0:69] is the sub-list for field type_name
+	99,  // 13: symbio.v1.Node.certified:type_name -> symbio.v1.Node.CertifiedEntry
+	18,  // 14: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	102, // 15: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	102, // 16: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	103, // 17: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	104, // 18: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	27,  // 19: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	105, // 20: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	29,  // 21: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	101, // 22: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	71,  // 23: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	34,  // 24: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	33,  // 25: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	36,  // 26: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	40,  // 27: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	41,  // 28: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	42,  // 29: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	37,  // 30: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	38,  // 31: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	39,  // 32: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	34,  // 33: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	102, // 34: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	47,  // 35: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	55,  // 36: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	56,  // 37: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	32,  // 38: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	53,  // 39: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	101, // 40: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	58,  // 41: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	19,  // 42: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	101, // 43: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	58,  // 44: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	71,  // 45: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	57,  // 46: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	101, // 47: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	71,  // 48: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	61,  // 49: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	62,  // 50: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	58,  // 51: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	63,  // 52: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	66,  // 53: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	101, // 54: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	102, // 55: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	82,  // 56: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	82,  // 57: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	76,  // 58: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	79,  // 59: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	101, // 60: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	101, // 61: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	101, // 62: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	83,  // 63: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	85,  // 64: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	87,  // 65: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	87,  // 66: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	92,  // 67: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	93,  // 68: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	100, // 69: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	9,   // 70: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	13,  // 71: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	13,  // 72: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	17,  // 73: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	21,  // 74: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	22,  // 75: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	23,  // 76: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	25,  // 77: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	25,  // 78: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	28,  // 79: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	31,  // 80: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	35,  // 81: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	43,  // 82: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	45,  // 83: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	48,  // 84: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	50,  // 85: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	52,  // 86: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	59,  // 87: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	64,  // 88: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	67,  // 89: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	68,  // 90: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	69,  // 91: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	72,  // 92: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	74,  // 93: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	77,  // 94: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	80,  // 95: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	84,  // 96: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	88,  // 97: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	90,  // 98: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	94,  // 99: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	7,   // 100: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	5,   // 101: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	0,   // 102: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
+	2,   // 103: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
+	10,  // 104: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	15,  // 105: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	16,  // 106: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	20,  // 107: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	14,  // 108: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	14,  // 109: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	24,  // 110: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	27,  // 111: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	26,  // 112: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	30,  // 113: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	32,  // 114: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	32,  // 115: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	44,  // 116: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	46,  // 117: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	49,  // 118: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	51,  // 119: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	53,  // 120: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	60,  // 121: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	65,  // 122: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	104, // 123: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	65,  // 124: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	70,  // 125: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	73,  // 126: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	75,  // 127: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	78,  // 128: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	81,  // 129: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	86,  // 130: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	89,  // 131: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	91,  // 132: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	95,  // 133: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	8,   // 134: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	6,   // 135: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	1,   // 136: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
+	3,   // 137: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
+	104, // [104:138] is the sub-list for method output_type
+	70,  // [70:104] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7782,7 +7816,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   100,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -368,8 +368,10 @@ type Certified struct {
 	Expires int64 `protobuf:"varint,5,opt,name=expires,proto3" json:"expires,omitempty"`
 	// Whether it holds the authority.
 	HoldsAuthority bool `protobuf:"varint,6,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The labels of its certificate, each KEY=VALUE.
+	Labels        []string `protobuf:"bytes,50,rep,name=labels,proto3" json:"labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Certified) Reset() {
@@ -444,6 +446,13 @@ func (x *Certified) GetHoldsAuthority() bool {
 	return false
 }
 
+func (x *Certified) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 var File_symbio_v1_trust_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_trust_proto_rawDesc = "" +
@@ -464,14 +473,15 @@ const file_symbio_v1_trust_proto_rawDesc = "" +
 	"\fEntrustReply\"S\n" +
 	"\aCharter\x12\x1c\n" +
 	"\tauthority\x18\x01 \x01(\fR\tauthority\x12*\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x14.symbio.v1.CertifiedR\x05nodes\"\x9e\x01\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x14.symbio.v1.CertifiedR\x05nodes\"\xb6\x01\n" +
 	"\tCertified\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n" +
 	"\x06joined\x18\x04 \x01(\x03R\x06joined\x12\x18\n" +
 	"\aexpires\x18\x05 \x01(\x03R\aexpires\x12'\n" +
-	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority2\xbb\x01\n" +
+	"\x0fholds_authority\x18\x06 \x01(\bR\x0eholdsAuthority\x12\x16\n" +
+	"\x06labels\x182 \x03(\tR\x06labels2\xbb\x01\n" +
 	"\x05Trust\x124\n" +
 	"\x04Show\x12\x16.symbio.v1.ShowRequest\x1a\x14.symbio.v1.ShowReply\x12=\n" +
 	"\aPrepare\x12\x19.symbio.v1.PrepareRequest\x1a\x17.symbio.v1.PrepareReply\x12=\n" +

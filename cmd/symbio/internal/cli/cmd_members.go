@@ -43,6 +43,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&req.Accepts, "accepts", "", "only members that receive this `PERCEPTION`")
 	cmd.Flags().StringVar(&req.Provides, "provides", "", "only members that provide this `CAPABILITY`")
 	cmd.Flags().StringVar(&req.Node, "on", "", "only members of this `NODE`, by name or id")
+	cmd.Flags().StringArrayVar(&req.Labels, "label", nil, "only members of nodes with this `LABEL`, such as gpu or room=kitchen; may be repeated")
 	cmd.Flags().BoolVar(&watch, "watch", false, "print each later change, too, until Ctrl-C")
 	return cmd
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -37,14 +35,16 @@ func cmdNodes(env *command.Env) *cobra.Command {
 }
 
 // nodeHeading has the names of the columns of nodeRow.
-var nodeHeading = []string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "LABELS", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}
+var nodeHeading = []string{
+	"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "LABELS", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY", "ROLE", "CERTIFIED",
+}
 
 // wideColumns is the width of a terminal from which on the labels of nodes and all else of them is shown.
 const wideColumns = 120
 
 // nodesColumns are the columns of nodeRow in the order of a terminal, which leaves out the last ones where it is narrow: short
 // ones, and why a node is not connected, come first.
-var nodesColumns = []int{0, 1, 2, 3, 4, 5, 10, 6, 7, 8, 9, 11, 12}
+var nodesColumns = []int{0, 1, 2, 3, 4, 5, 10, 6, 7, 8, 9, 13, 14, 11, 12}
 
 // printNodes prints a list of nodes.
 func printNodes(env *command.Env, all []*symbiov1.Node) error {
@@ -67,7 +67,7 @@ func printNodes(env *command.Env, all []*symbiov1.Node) error {
 // is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
 // discovery. The days of the certificate are negative after its end. The round-trip time is in
 // milliseconds, with one decimal. AGENTS are those that run there, the free places, and its own tasks
-// that wait for one; empty if the node does not say it.
+// that wait for one; empty if the node does not say it. CERTIFIED are the labels of its certificate.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {
@@ -77,12 +77,9 @@ func nodeRow(n *symbiov1.Node) []string {
 	if n.Running != nil {
 		agents = fmt.Sprintf("%d, %d free, %d wait", n.GetRunning(), n.GetFree(), n.GetWaiting())
 	}
-	var labels []string
-	for _, k := range slices.Sorted(maps.Keys(n.GetLabels())) {
-		labels = append(labels, k+"="+n.GetLabels()[k])
-	}
 	return []string{
-		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())),
-		n.GetProtocol(), visible.Plural(int(n.GetCertDays()), "day"), n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","),
+		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, command.PairsText(n.GetLabels()), strconv.Itoa(int(n.GetMembers())),
+		n.GetProtocol(), visible.Plural(int(n.GetCertDays()), "day"), n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","), n.GetRole(),
+		command.PairsText(n.GetCertified()),
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,7 @@ func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) 
 func cmdUp(env *command.Env) *cobra.Command {
 	var flags nodeFlags
 	var dashboard string
+	var labels []string
 	cmd := &cobra.Command{
 		Use:  "up",
 		Args: command.NoArgs,
@@ -117,8 +119,9 @@ func cmdUp(env *command.Env) *cobra.Command {
 				return err
 			}
 			flags.apply(&c, from)
-			if dashboard != "" {
-				c.Reports.Dashboard = dashboard
+			applyLabels(&c, from, labels)
+			if dashboard != "" || labels != nil {
+				c.Reports.Dashboard = cmp.Or(dashboard, c.Reports.Dashboard)
 				if err := c.Check(); err != nil {
 					return command.Usage(err)
 				}
@@ -137,6 +140,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 				c, from, err := env.LoadConfig(flags.config)
 				if err == nil {
 					flags.apply(&c, from)
+					applyLabels(&c, from, labels)
 				}
 				return c, err
 			}
@@ -159,7 +163,20 @@ func cmdUp(env *command.Env) *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringVar(&dashboard, "dashboard", "", "serve the dashboard in the browser, at `IP:PORT` of this machine (default 127.0.0.1 and a free port)")
 	cmd.Flags().Lookup("dashboard").NoOptDefVal = "127.0.0.1:0"
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "`LABEL` of the node, KEY=VALUE, by which tasks are placed and members are found; may be repeated")
 	return cmd
+}
+
+// applyLabels puts labels, each KEY=VALUE, over those of the configuration. A value that is missing is an error of c.Check.
+func applyLabels(c *config.Config, from config.Origins, labels []string) {
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels[key] = value
+		from.Set("labels."+key, "flag --label")
+	}
 }
 
 // runNode runs a node until ctx ends. It prints one line when the node is ready, another with the

@@ -17,6 +17,7 @@ import (
 	"symbio/internal/agent/node/clusterinfo"
 	"symbio/internal/agent/node/doctor"
 	statedir "symbio/internal/agent/node/state"
+	"symbio/internal/agent/placement"
 	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -97,7 +98,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 			if err := activateCluster(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
 				return err
 			}
-			return createToken(cmd.Context(), env, state, member, identity.TokenLife, "", string(id.ID()))
+			return createToken(cmd.Context(), env, state, member, identity.TokenLife, "", nil, string(id.ID()))
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "lan", "`NAME` of the cluster")
@@ -106,11 +107,12 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 }
 
 // cmdClusterToken returns the command cluster token, which works only where the authority is held.
-// Its exit status is 2 for a wrong --for or --role. The node need not run while the token is made,
+// Its exit status is 2 for a wrong --for, --role or --label. The node need not run while the token is made,
 // only when the other machine joins.
 func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	var life time.Duration
 	var role string
+	var labels []string
 	cmd := &cobra.Command{
 		Use:  "token",
 		Args: command.NoArgs,
@@ -123,11 +125,12 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return createToken(cmd.Context(), env, state, member, life, role, "")
+			return createToken(cmd.Context(), env, state, member, life, role, labels, "")
 		},
 	}
 	cmd.Flags().DurationVar(&life, "for", identity.TokenLife, "`DURATION` for which the token can be used")
 	cmd.Flags().StringVar(&role, "role", "", "`ROLE` of the node that joins, for rules under authorize (default node)")
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "`LABEL` of the node that joins, KEY=VALUE, for rules under authorize; may be repeated")
 	return cmd
 }
 
@@ -136,13 +139,18 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 // first node, "" for later tokens. It returns ErrNoAuthority of package state when the authority is
 // on another machine. The token is stored as a hash of its public key, so a lost one cannot be
 // printed again.
-func createToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
+func createToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role string, labels []string, id string) error {
 	c, err := state.OpenCluster()
 	if err != nil {
 		return err
 	}
-	token, err := c.NewToken(life, role)
-	if errors.Is(err, identity.ErrRole) {
+	if given, err := identity.ParseLabels(labels); err == nil {
+		if err := placement.CheckLabels(given.Map()); err != nil {
+			return command.Usage(fmt.Errorf("--label: %w", err))
+		}
+	}
+	token, err := c.NewToken(life, role, labels...)
+	if errors.Is(err, identity.ErrRole) || errors.Is(err, identity.ErrLabel) {
 		err = command.Usage(err)
 	}
 	if err != nil {
@@ -404,7 +412,7 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return command.PrintList(env, nodes, []string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL", "AUTHORITY"}, clusterNodeRow)
+			return command.PrintList(env, nodes, []string{"ID", "NAME", "ROLE", "STATE", "CERTIFICATE UNTIL", "AUTHORITY", "LABELS"}, clusterNodeRow)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list the nodes, too, that cannot come back")
@@ -422,7 +430,7 @@ func clusterNodeRow(n clusterinfo.Node) []string {
 	if n.Authority {
 		authority = "holds it"
 	}
-	return []string{n.ID, n.Name, n.Role, n.State, expires, authority}
+	return []string{n.ID, n.Name, n.Role, n.State, expires, authority, command.PairsText(n.Labels)}
 }
 
 // liveNodes returns the nodes that the running node knows by their id. An address without an id has

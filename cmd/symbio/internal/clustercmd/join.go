@@ -26,6 +26,8 @@ type joinJSON struct {
 	ID   string `json:"id"`
 	// Role is the role that the token gave.
 	Role string `json:"role"`
+	// Labels are those that the token gave.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Expires is the end of the certificate, in UTC. The node renews it before.
 	Expires time.Time `json:"expires"`
 }
@@ -76,7 +78,7 @@ func cmdClusterJoin(env *command.Env) *cobra.Command {
 			if discovery.IsURL(args[1]) && !slices.Contains(settings.Peers, args[1]) {
 				env.Notef("mDNS does not find nodes behind a proxy: write %s under discovery.peers in the configuration, or start with symbio up --peer %[1]s", args[1])
 			}
-			out := joinJSON{joined.Authority, name, string(joined.ID), joined.Role, joined.NotAfter.UTC()}
+			out := joinJSON{joined.Authority, name, string(joined.ID), joined.Role, joined.Labels.Map(), joined.NotAfter.UTC()}
 			if env.JSON {
 				if err := env.PrintJSON(out); err != nil {
 					return err

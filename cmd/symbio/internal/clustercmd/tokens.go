@@ -27,7 +27,7 @@ func cmdClusterTokens(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return command.PrintList(env, open, []string{"TOKEN", "ROLE", "MADE", "ENDS"}, tokenRow)
+			return command.PrintList(env, open, []string{"TOKEN", "ROLE", "MADE", "ENDS", "LABELS"}, tokenRow)
 		},
 	}
 	cmd.AddCommand(cmdClusterTokensRevoke(env))
@@ -40,7 +40,7 @@ func tokenRow(t identity.OpenToken) []string {
 	if !t.Created.IsZero() {
 		made = t.Created.Format(time.RFC3339)
 	}
-	return []string{t.ID, t.Role, made, t.Expires.Format(time.RFC3339)}
+	return []string{t.ID, t.Role, made, t.Expires.Format(time.RFC3339), command.PairsText(t.Labels)}
 }
 
 // minTokenPrefix is how many digits name a token at least, so that a slip of the keyboard names none.

@@ -183,6 +183,15 @@ func Chain(name string, behalf []string) string {
 	return visible.Escape(name)
 }
 
+// PairsText returns the entries of a map in one line, KEY=VALUE, sorted.
+func PairsText(m map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, k+"="+m[k])
+	}
+	return strings.Join(all, " ")
+}
+
 // DecisionText returns what a decision is about: the call of an agent and its requesters, or what an MCP server asks
 // during one. verb stands before a tool's name.
 func DecisionText(name string, behalf []string, verb, of string) string {

@@ -69,19 +69,21 @@ type Holder struct {
 
 // Node is a node of a cluster.
 type Node struct {
-	ID      string    `json:"id"`
-	Name    string    `json:"name"`
-	Role    string    `json:"role,omitempty"`
-	State   string    `json:"state"` // as a running node has it, Removed or Unknown
-	Joined  time.Time `json:"joined,omitzero"`
-	Expires time.Time `json:"expires,omitzero"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Role string `json:"role,omitempty"`
+	// Labels are those of its certificate.
+	Labels  map[string]string `json:"labels,omitempty"`
+	State   string            `json:"state"` // as a running node has it, Removed or Unknown
+	Joined  time.Time         `json:"joined,omitzero"`
+	Expires time.Time         `json:"expires,omitzero"`
 	// Authority says that its machine holds the cluster's authority.
 	Authority bool `json:"authority,omitempty"`
 }
 
 // NodeOf converts a record of the authority.
 func NodeOf(r identity.Record, state string) Node {
-	return Node{ID: string(r.ID), Name: r.Name, Role: r.Role, State: state, Joined: r.Joined, Expires: r.Expires, Authority: r.IsHolder()}
+	return Node{ID: string(r.ID), Name: r.Name, Role: r.Role, Labels: r.Labels.Map(), State: state, Joined: r.Joined, Expires: r.Expires, Authority: r.IsHolder()}
 }
 
 // Look returns what the node with this name knows of its cluster, or
@@ -176,7 +178,7 @@ func (s *Status) addHolder(h Holder) {
 func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error, grace time.Duration) ([]Node, error) {
 	seen := map[string]Node{}
 	for _, n := range live {
-		seen[n.GetId()] = Node{ID: n.GetId(), Name: n.GetName(), State: n.GetState(), Authority: n.GetAuthority()}
+		seen[n.GetId()] = Node{ID: n.GetId(), Name: n.GetName(), Role: n.GetRole(), Labels: n.GetCertified(), State: n.GetState(), Authority: n.GetAuthority()}
 	}
 	var nodes []Node
 	c, err := state.OpenCluster()

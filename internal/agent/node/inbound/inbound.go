@@ -109,8 +109,7 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 // Allowed reports whether the rules let a connected node invoke a capability.
 func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 	p, ok := a.cfg.Peer(from)
-	return ok && a.cfg.Rules().Judge(authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role}, authorize.KindInvoke,
-		capability).Action == permission.Allow
+	return ok && a.cfg.Rules().Judge(principal(p), authorize.KindInvoke, capability).Action == permission.Allow
 }
 
 // principals appends to chain the nodes that must be allowed to make the call: the
@@ -119,7 +118,7 @@ func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 // only while they are connected here. Requesters that are not nodes, such as
 // users, and this node itself are skipped.
 func (a *Authorizer) principals(chain []authorize.Principal, from community.Peer, requester []string) []authorize.Principal {
-	chain = append(chain, authorize.Principal{Node: string(from.ID), Authority: from.Authority, Role: from.Role})
+	chain = append(chain, principal(from))
 	for _, r := range requester {
 		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
 		if id == string(from.ID) || id == string(a.cfg.Node) || !isNodeID(id) || slices.ContainsFunc(chain, func(p authorize.Principal) bool { return p.Node == id }) {
@@ -127,11 +126,16 @@ func (a *Authorizer) principals(chain []authorize.Principal, from community.Peer
 		}
 		p := authorize.Principal{Node: id}
 		if known, ok := a.cfg.Peer(community.NodeID(id)); ok {
-			p.Authority, p.Role = known.Authority, known.Role
+			p = principal(known)
 		}
 		chain = append(chain, p)
 	}
 	return chain
+}
+
+// principal returns a node as rules judge it: by what its certificate proves.
+func principal(p community.Peer) authorize.Principal {
+	return authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role, Labels: string(p.Labels)}
 }
 
 // isNodeID reports whether a text is the id of a node.

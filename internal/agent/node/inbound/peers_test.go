@@ -22,7 +22,7 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers := map[community.NodeID]community.Peer{friend: {ID: friend, Authority: "local"}, guest: {ID: guest, Authority: "home", Role: "worker"}}
+	peers := map[community.NodeID]community.Peer{friend: {ID: friend, Authority: "local"}, guest: {ID: guest, Authority: "home", Role: "worker", Labels: "room=kitchen"}}
 	n := New(Config{
 		Node: self, Rules: func() authorize.Rules { return in }, Append: func(audit.Entry) error { return nil }, Events: event.NewStream("a"),
 		Peer: func(id community.NodeID) (community.Peer, bool) { p, ok := peers[id]; return p, ok },
@@ -31,7 +31,7 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 
 	got := n.principals(nil, from, []string{string(caller), "user", string(guest) + "/" + string(unknown), string(guest), string(self) + "/x", string(unknown)})
 	want := []authorize.Principal{
-		{Node: string(caller), Authority: "local"}, {Node: string(guest), Authority: "home", Role: "worker"}, {Node: string(unknown)},
+		{Node: string(caller), Authority: "local"}, {Node: string(guest), Authority: "home", Role: "worker", Labels: "room=kitchen"}, {Node: string(unknown)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the chain is another (-want +got):\n%s", diff)

@@ -110,6 +110,16 @@ func Open(c Config) (_ *Peers, err error) {
 // Addr returns the address where the node listens, with its port.
 func (p *Peers) Addr() string { return p.listener.Addr().String() }
 
+// Self returns this node as its certificate proves it to others; zero if the certificate has ended.
+func (p *Peers) Self() identity.Peer {
+	der, err := p.Identity.Certificate()
+	if err != nil {
+		return identity.Peer{}
+	}
+	c, _ := p.Identity.VerifyCertificate(der)
+	return c.Peer
+}
+
 // Close closes the sockets. The network has closed them already if it ran.
 func (p *Peers) Close() {
 	for _, l := range []net.Listener{p.listener, p.web} {

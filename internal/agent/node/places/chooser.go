@@ -31,7 +31,7 @@ func (c AgentChooser) Nodes(r agent.PlaceRequest) ([]community.MemberID, error) 
 
 // requestOf returns the request for a sub-agent. The error says which label has the wrong form.
 func requestOf(r agent.PlaceRequest) (placement.Request, error) {
-	where, err := placement.ParseLabels(r.Where)
+	where, err := community.ParseLabels(r.Where)
 	return placement.Request{Definition: r.Definition, Where: where, Strategy: placement.Strategy(r.Strategy), NotHere: r.NotHere,
 		Allowed: r.Allowed, Waiting: r.Waiting}, err
 }

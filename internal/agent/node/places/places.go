@@ -27,6 +27,7 @@ import (
 	"symbio/internal/agent/workspace"
 	"symbio/internal/agent/workspace/transfer"
 	"symbio/internal/security/visible"
+	"symbio/security/identity"
 )
 
 // Config sets up Places. All fields are required.
@@ -151,14 +152,15 @@ func freeMemory() int64 {
 	return kib << 10
 }
 
-// Labels returns what other nodes see of this node, by which tasks are placed: its labels of the
+// Labels returns what other nodes see of this node, by which tasks are placed: its certified labels, those of the
 // configuration and what the node knows of itself.
-func Labels(c config.Config, version string, definitions map[string]definition.Definition) map[string]string {
+func Labels(c config.Config, certified identity.Labels, version string, definitions map[string]definition.Definition) map[string]string {
 	all := map[string]string{"system": runtime.GOOS, "arch": runtime.GOARCH, "cores": strconv.Itoa(runtime.NumCPU())}
 	if version != "" {
 		all["version"] = visible.Prefix(version, 100)
 	}
 	maps.Copy(all, c.Labels) // Check refuses the keys above
+	maps.Copy(all, certified.Map())
 	// The device nodes of NVIDIA's driver: one for each GPU, and others without a number.
 	if gpus, err := filepath.Glob("/dev/nvidia[0-9]*"); err == nil && len(gpus) > 0 {
 		all["gpu"] = strconv.Itoa(len(gpus))

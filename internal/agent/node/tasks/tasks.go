@@ -205,7 +205,7 @@ func (t *Tasks) request(r *symbiov1.RunTaskRequest, send sender) (placement.Requ
 	want.Waiting = func(before int) {
 		_ = send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Waiting{Waiting: uint32(before)}}) // Start notices the end of ctx
 	}
-	want.Where, err = placement.ParseLabels(r.GetWhere())
+	want.Where, err = community.ParseLabels(r.GetWhere())
 	return want, def, err
 }
 

@@ -23,6 +23,8 @@ import (
 type Community interface {
 	// Members returns all members, this node's and others'.
 	Members() []community.Member
+	// Catalog has the member that stands for this node.
+	Catalog() community.Catalog
 	// Capability returns how a node describes a capability; false if it does not offer it.
 	Capability(node community.NodeID, name string) (community.Capability, bool)
 	// Send sends a signal and waits for the reply.
@@ -133,8 +135,9 @@ type peers struct {
 }
 
 type findArgs struct {
-	Accepts  string `json:"accepts,omitempty" jsonschema:"only members that receive signals of this perception"`
-	Provides string `json:"provides,omitempty" jsonschema:"only members that provide this capability"`
+	Accepts  string   `json:"accepts,omitempty" jsonschema:"only members that receive signals of this perception"`
+	Provides string   `json:"provides,omitempty" jsonschema:"only members that provide this capability"`
+	Where    []string `json:"where,omitempty" jsonschema:"only members of nodes with these labels, such as gpu, arch=arm64 or room=kitchen"`
 }
 
 // foundMember is a row of find_members. Its texts come from the members and must not be trusted.
@@ -161,10 +164,14 @@ type foundCapability struct {
 }
 
 // find runs find_members. The agent itself and members of nodes that drain are not listed. The result is a JSON array, empty if no
-// member fits.
+// member fits; an error if a label has the wrong form.
 func (p peers) find(_ context.Context, a findArgs) tool.Result {
-	list := []foundMember{}
-	all := p.community.Members()
+	where, err := community.ParseLabels(a.Where)
+	if err != nil {
+		return failed(err)
+	}
+	list, all := []foundMember{}, p.community.Members()
+	fitting := community.NodesWith(where, slices.Concat(all, p.community.Catalog().Members)...)
 	draining := map[community.NodeID]bool{}
 	for _, m := range all {
 		if m.ID == community.MemberID(m.Node) && m.IsDraining() {
@@ -172,8 +179,8 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 		}
 	}
 	for _, m := range all {
-		if draining[m.Node] {
-			continue // it takes no new work
+		if draining[m.Node] || len(where) > 0 && !fitting[m.Node] {
+			continue // a draining node takes no new work
 		}
 		m.Provides = p.usable(m.Provides)
 		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {

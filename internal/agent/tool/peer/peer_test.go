@@ -26,7 +26,12 @@ const (
 var self = community.Member{ID: "a1000000000000000000000000000000", Name: "ann", Node: here, Accepts: []string{"task"}, Available: true}
 
 func (h *house) Members() []community.Member {
-	return []community.Member{self, {ID: community.MemberID(there), Name: "kitchen", Node: there, Provides: []string{"disk.wipe", "oven.heat", "text.count"}, Available: true}}
+	return []community.Member{self, {ID: community.MemberID(there), Name: "kitchen", Node: there, Provides: []string{"disk.wipe", "oven.heat", "text.count"}, Available: true,
+		Metadata: map[string]string{"room": "kitchen"}}}
+}
+
+func (h *house) Catalog() community.Catalog {
+	return community.Catalog{Members: []community.Member{self}}
 }
 
 func (h *house) Capability(node community.NodeID, name string) (community.Capability, bool) {
@@ -83,6 +88,19 @@ func TestModelIsShownOnlyWhatItMayInvoke(t *testing.T) {
 	}
 	if got := run(t, &house{}, guard, permission.Chain{}, "find_members", `{}`); strings.Contains(got.Text, "provides") {
 		t.Errorf("nothing is permitted: it is shown %s", got.Text)
+	}
+}
+
+func TestModelFindsMembersByLabelsOfTheirNode(t *testing.T) {
+	guard := rules(t)
+	for args, want := range map[string]string{
+		`{"where":["room"]}`: "kitchen", `{"where":["room=kitchen"]}`: "kitchen", `{"where":["room=cellar"]}`: "[]", `{"where":["room=kitchen","gpu"]}`: "[]",
+		`{"where":["Room"]}`: "is no label",
+	} {
+		got := run(t, &house{}, guard, guard, "find_members", args)
+		if got.IsError != (want == "is no label") || !strings.Contains(got.Text, want) {
+			t.Errorf("%s: got %+v, want %s", args, got, want)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ type Rule struct {
 	//   - "cluster/NAME": nodes certified by the cluster of that name
 	//   - "role/NAME": nodes with that role in the certificate, which `symbio cluster token --role NAME` sets; "node"
 	//     by default
+	//   - "label/KEY=VALUE": nodes with that label in the certificate, which `symbio cluster token --label KEY=VALUE` sets;
+	//     "label/KEY" is any value. The labels that a node says of itself do not count.
 	//
 	// The name of a node proves nothing, so no form matches it.
 	From string `yaml:"from" json:"from"`
@@ -44,6 +46,7 @@ type Principal struct {
 	Node      string // 32 hex digits
 	Authority string // the issuer: "local" is this user's own authority, else the name of a cluster
 	Role      string
+	Labels    string // of its certificate: KEY=VALUE, separated by commas
 }
 
 // Kind is the kind of a call from another node.
@@ -78,6 +81,9 @@ func ownersPrefix(name string) string {
 	}
 	return ""
 }
+
+// labelPrefix begins the From of a rule for the nodes with a label.
+const labelPrefix = "label/"
 
 // localAuthority is the Authority of this user's own nodes.
 const localAuthority = "local"
@@ -147,15 +153,19 @@ func New(rules []Rule) (Rules, error) {
 func (r Rule) check() error {
 	role, isRole := strings.CutPrefix(r.From, "role/")
 	cluster, isCluster := strings.CutPrefix(r.From, "cluster/")
+	label, isLabel := strings.CutPrefix(r.From, labelPrefix)
+	key, value, hasValue := strings.Cut(label, "=")
 	switch {
 	case r.From == "":
-		return fmt.Errorf("from is missing: write \"*\", local, cluster/NAME, role/NAME or a node's id")
+		return fmt.Errorf("from is missing: write \"*\", local, cluster/NAME, role/NAME, label/KEY=VALUE or a node's id")
 	case isRole && (role == "" || strings.ContainsAny(role, "*/ ")):
 		return fmt.Errorf("from %q: write role/NAME with one literal name", r.From)
 	case isCluster && (cluster == "" || cluster == "local" || strings.ContainsAny(cluster, "*/ ")):
 		return fmt.Errorf("from %q: write cluster/NAME with one literal name; this user's own nodes are local", r.From)
-	case !isRole && !isCluster && r.From != "*" && r.From != "local" && strings.Trim(r.From, "0123456789abcdef*") != "":
-		return fmt.Errorf("from %q is no node id (lower-case hex digits), cluster/NAME, role/NAME, local or \"*\": a node's name proves nothing, use its id", r.From)
+	case isLabel && (key == "" || hasValue && value == "" || strings.ContainsAny(label, "*/, ")):
+		return fmt.Errorf("from %q: write label/KEY=VALUE, or label/KEY for any value, without *", r.From)
+	case !isRole && !isCluster && !isLabel && r.From != "*" && r.From != "local" && strings.Trim(r.From, "0123456789abcdef*") != "":
+		return fmt.Errorf("from %q is no node id (lower-case hex digits), cluster/NAME, role/NAME, label/KEY=VALUE, local or \"*\": a node's name proves nothing, use its id", r.From)
 	case len(r.Invoke)+len(r.Send)+len(r.Deny) == 0:
 		return fmt.Errorf("from %q has none of invoke, send and deny: write at least one", r.From)
 	}
@@ -266,6 +276,9 @@ func (r Rule) about(p Principal) bool {
 	}
 	if cluster, ok := strings.CutPrefix(r.From, "cluster/"); ok {
 		return p.Authority == cluster
+	}
+	if label, ok := strings.CutPrefix(r.From, labelPrefix); ok {
+		return slices.ContainsFunc(strings.Split(p.Labels, ","), func(has string) bool { return has == label || strings.HasPrefix(has, label+"=") })
 	}
 	if r.From == localAuthority {
 		return p.Authority == localAuthority

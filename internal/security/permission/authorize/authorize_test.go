@@ -16,12 +16,17 @@ func TestRulesDecideByCaller(t *testing.T) {
 		{From: "local", Send: []string{"*"}},
 		{From: "cd34", Deny: []string{"*"}},
 		{From: "cluster/home", Invoke: []string{"light.*"}, Deny: []string{"light.off"}},
+		{From: "label/room=kitchen", Invoke: []string{"oven.*"}, Deny: []string{"text.bed"}},
+		{From: "label/gpu", Invoke: []string{"render"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	node := func(id, authority, role string) authorize.Principal {
 		return authorize.Principal{Node: id, Authority: authority, Role: role}
+	}
+	labelled := func(labels string) authorize.Principal {
+		return authorize.Principal{Node: "ff", Authority: "home", Role: "node", Labels: labels}
 	}
 	for _, c := range []struct {
 		from authorize.Principal
@@ -45,6 +50,14 @@ func TestRulesDecideByCaller(t *testing.T) {
 		{node("ff", "home", ""), authorize.KindInvoke, "light.off", permission.Deny},
 		{node("ff", "homes", ""), authorize.KindInvoke, "light.on", permission.Deny},
 		{node("ff", "local", "home"), authorize.KindInvoke, "light.on", permission.Deny},
+		{labelled("room=kitchen"), authorize.KindInvoke, "oven.heat", permission.Allow},
+		{labelled("gpu=1,room=kitchen"), authorize.KindInvoke, "oven.heat", permission.Allow},
+		{labelled("gpu=1,room=kitchen"), authorize.KindInvoke, "text.bed", permission.Deny},
+		{labelled("gpu=1,room=kitchen"), authorize.KindInvoke, "render", permission.Allow},
+		{labelled("room=kitchens"), authorize.KindInvoke, "oven.heat", permission.Deny},
+		{labelled("bedroom=kitchen,gpux=1"), authorize.KindInvoke, "oven.heat", permission.Deny},
+		{labelled("bedroom=kitchen,gpux=1"), authorize.KindInvoke, "render", permission.Deny},
+		{node("ff", "room=kitchen", "room=kitchen"), authorize.KindInvoke, "oven.heat", permission.Deny},
 		{node("ff", "", ""), "terminate", "text.wc", permission.Deny},
 		{node("ff", "", ""), authorize.KindInvoke, "", permission.Deny},
 	} {
@@ -142,7 +155,7 @@ func TestNodesOfOneUserSeeEachOther(t *testing.T) {
 func TestNewRefusesUnclearRules(t *testing.T) {
 	for _, r := range []authorize.Rule{
 		{}, {From: "*"}, {Invoke: []string{"x"}}, {From: "kitchen", Invoke: []string{"x"}}, {From: "AB12", Invoke: []string{"x"}},
-		{From: "role/", Invoke: []string{"x"}}, {From: "role/*", Invoke: []string{"x"}}, {From: "cluster/", Invoke: []string{"x"}}, {From: "cluster/local", Invoke: []string{"x"}}, {From: "cluster/*", Invoke: []string{"x"}}, {From: "*", Invoke: []string{""}}, {From: "*", Send: []string{"a b"}},
+		{From: "role/", Invoke: []string{"x"}}, {From: "role/*", Invoke: []string{"x"}}, {From: "label/", Invoke: []string{"x"}}, {From: "label/room=", Invoke: []string{"x"}}, {From: "label/=x", Invoke: []string{"x"}}, {From: "label/a=*", Invoke: []string{"x"}}, {From: "label/a=b,c=d", Invoke: []string{"x"}}, {From: "cluster/", Invoke: []string{"x"}}, {From: "cluster/local", Invoke: []string{"x"}}, {From: "cluster/*", Invoke: []string{"x"}}, {From: "*", Invoke: []string{""}}, {From: "*", Send: []string{"a b"}},
 	} {
 		in, err := authorize.New([]authorize.Rule{{From: "*", Invoke: []string{"*"}}, r})
 		if err == nil || !strings.Contains(err.Error(), "authorize rule 2") {

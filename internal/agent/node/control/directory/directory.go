@@ -66,20 +66,26 @@ func optional[T comparable](v T) *T {
 
 // list returns the members of all that match a request, in the order of all.
 func (d Directory) list(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
+	matches := d.matching(r)
 	for _, m := range all {
-		if d.matches(m, r) {
+		if matches(m) {
 			out = append(out, d.Locate(m))
 		}
 	}
 	return out
 }
 
-// matches reports whether a member has everything that the request asks for.
+// matching returns whether a member has everything that the request asks for.
 // Empty fields match all.
-func (d Directory) matches(m community.Member, r *symbiov1.MembersRequest) bool {
-	return (r.GetAccepts() == "" || slices.Contains(m.Accepts, r.GetAccepts())) &&
-		(r.GetProvides() == "" || slices.Contains(m.Provides, r.GetProvides())) &&
-		(r.GetNode() == "" || visible.IsNamed(r.GetNode(), d.cfg.NodeName(m.Node), string(m.Node)))
+func (d Directory) matching(r *symbiov1.MembersRequest) func(community.Member) bool {
+	where, _ := community.ParseLabels(r.GetLabels()) // Members and WatchMembers have checked them
+	fitting := community.NodesWith(where, slices.Concat(d.cfg.Community.Members(), d.cfg.Community.Catalog().Members)...)
+	return func(m community.Member) bool {
+		return (len(where) == 0 || fitting[m.Node]) &&
+			(r.GetAccepts() == "" || slices.Contains(m.Accepts, r.GetAccepts())) &&
+			(r.GetProvides() == "" || slices.Contains(m.Provides, r.GetProvides())) &&
+			(r.GetNode() == "" || visible.IsNamed(r.GetNode(), d.cfg.NodeName(m.Node), string(m.Node)))
+	}
 }
 
 // Locate converts a member to its message, with the name of its node.
@@ -178,6 +184,9 @@ func (d Directory) withAdvice(err error, m community.Member, verb, name string) 
 
 // Members returns the members that match the request.
 func (d Directory) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
+	if _, err := community.ParseLabels(r.GetLabels()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
 	return &symbiov1.MembersReply{Members: d.list(d.cfg.Community.Members(), r)}, nil
 }
 
@@ -185,6 +194,9 @@ func (d Directory) Members(_ context.Context, r *symbiov1.MembersRequest) (*symb
 // gap, which happens when the caller reads too slowly, it sends the whole list
 // again.
 func (d Directory) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
+	if _, err := community.ParseLabels(r.GetLabels()); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
 	sub := d.cfg.Community.Subscribe()
 	defer sub.Close()
 	for {
@@ -196,7 +208,7 @@ func (d Directory) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Cont
 		switch {
 		case change.Kind == community.Snapshot || change.Kind == community.Gap:
 			out.Members = d.list(change.Members, r)
-		case d.matches(change.Member, r):
+		case d.matching(r)(change.Member):
 			out.Member = d.Locate(change.Member)
 		default:
 			continue
@@ -209,7 +221,7 @@ func (d Directory) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Cont
 
 // Nodes returns the nodes that this node knows. The refusals of a node are the
 // sum of those by calls and by connections. Labels are of the member that
-// stands for a node.
+// stands for a node; the role and the certified labels are in its certificate.
 func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
 	reply := &symbiov1.NodesReply{}
 	var loads map[community.MemberID]placement.Load
@@ -231,6 +243,9 @@ func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbio
 		}
 		if n.ID != "" {
 			out.Labels = labels[community.MemberID(n.ID)]
+			if p, ok := d.cfg.Community.Peer(n.ID); ok {
+				out.Role, out.Certified = p.Role, p.Labels.Map()
+			}
 			if load, known := loads[community.MemberID(n.ID)]; known {
 				out.Running, out.Free, out.Waiting = new(uint32(load.Running)), new(uint32(load.Free)), new(uint32(load.Waiting))
 			}
@@ -246,6 +261,8 @@ func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbio
 		}
 		if n.State == grpcpeer.StateSelf {
 			out.Process = fleet.Process()
+			own := d.cfg.Peers.Self()
+			out.Role, out.Certified = own.Role, own.Labels.Map()
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}
