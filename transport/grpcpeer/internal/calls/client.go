@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
 	"symbio/internal/actor/awake"
@@ -89,16 +87,9 @@ type Client struct {
 	// waiting holds the calls that are not answered: those of queue, and those under way, whether their callers still wait
 	// or not, because the node works on them. nil when a lane has ended. guarded by mu
 	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
-	queue   []turn                     // calls that are sent when others have ended, in their order; guarded by mu
+	queue   turns                      // calls that are sent when others have ended; guarded by mu
 	last    uint64                     // id; guarded by mu
 	sent    int                        // sends without a receipt; guarded by mu
-}
-
-// turn is a call, and how it is sent.
-type turn struct {
-	item
-	out *outbox
-	at  time.Time // its deadline
 }
 
 // Open opens both lanes of a connection and starts their goroutines, six in all. It returns an
@@ -163,7 +154,7 @@ func (c *Client) end(why error) {
 	c.lose(why)
 	c.mu.Lock()
 	all, sent := c.waiting, c.sent
-	c.waiting, c.queue, c.sent = nil, nil, 0
+	c.waiting, c.queue, c.sent = nil, turns{}, 0
 	c.mu.Unlock()
 	for _, w := range all {
 		w <- nil
@@ -208,14 +199,10 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 // ended forgets a call that was under way, and sends the one that waits for longest. The caller holds c.mu.
 func (c *Client) ended(id uint64) {
 	delete(c.waiting, id)
-	if len(c.queue) == 0 {
-		return
+	if next, ok := c.queue.pop(); ok {
+		next.message.setDeadline(time.Until(next.at))
+		next.out.putNow(next.item())
 	}
-	next := c.queue[0]
-	c.queue[0] = turn{}
-	c.queue = c.queue[1:]
-	next.call.Request.Deadline = durationpb.New(time.Until(next.at))
-	next.out.putNow(next.item)
 }
 
 // measure returns the size of a call's envelope. It returns ErrTooLarge for an envelope that does not fit into
@@ -248,7 +235,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 		return c.invokeStream(ctx, call)
 	}
 	at, _ := ctx.Deadline()
-	one := turn{item{call: &pb.Call{Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + envelope}, c.lanes[short], at}
+	one := turn{message: messageTo(call, time.Until(at)), size: len(call.Payload) + envelope, out: c.lanes[short], at: at}
 	long := max(len(call.Payload), envelope) > shortSize
 	if long {
 		one.out = c.lanes[bulk]
@@ -258,7 +245,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case err != nil:
 		return community.Reply{}, err
 	case place != later:
-		one.out.put(one.item, place == alone && !long) // sends may fill the other lane, without being under way as calls are
+		one.out.put(one.item(), place == alone && !long) // sends may fill the other lane, without being under way as calls are
 	}
 	parent, own := term.Ends(ctx)
 	select {
@@ -267,7 +254,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case <-parent:
 	case <-own:
 	}
-	c.abandon(one.call.Id, one.out)
+	c.abandon(one.message.call.Id, one.out)
 	return community.Reply{}, context.Cause(ctx)
 }
 
@@ -306,20 +293,20 @@ const (
 func (c *Client) register(one turn) (chan *pb.Answer, place, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	under := len(c.waiting) - len(c.queue)
+	under := len(c.waiting) - c.queue.len()
 	switch {
 	case c.waiting == nil:
 		return nil, later, community.ErrUnavailable
-	case len(c.queue) >= maxQueued:
+	case c.queue.len() >= maxQueued:
 		return nil, later, busyWith(c.cfg.MaxCalls)
 	}
 	c.last++
-	one.call.Id = c.last
+	one.message.call.Id = c.last
 	w := make(chan *pb.Answer, 1)
 	c.waiting[c.last] = w
 	switch {
 	case under >= c.cfg.MaxCalls:
-		c.queue = append(c.queue, one)
+		c.queue.push(one)
 		return w, later, nil
 	case under == 0:
 		return w, alone, nil
@@ -348,11 +335,9 @@ func (c *Client) abandon(id uint64, out *outbox) {
 func (c *Client) dequeue(id uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := slices.IndexFunc(c.queue, func(q turn) bool { return q.call.GetId() == id })
-	if at < 0 {
+	if !c.queue.remove(id) {
 		return false
 	}
-	c.queue = slices.Delete(c.queue, at, at+1)
 	delete(c.waiting, id)
 	return true
 }

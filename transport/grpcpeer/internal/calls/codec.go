@@ -18,14 +18,17 @@ import (
 // A message must not be changed while it is sent. Unknown fields of a received frame are dropped.
 type codec struct {
 	encoding.CodecV2
-	long int // bytes; payloads from this size on are not copied
+	long   int            // bytes; payloads from this size on are not copied
+	frames mem.BufferPool // for frames without long payloads
 }
 
 // NewCodec returns the codec that servers and clients of Peer must use for Link streams. It handles
 // all other messages as gRPC's own does.
 func NewCodec() encoding.CodecV2 { return newCodec() }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name), 8 << 10} }
+func newCodec() codec {
+	return codec{encoding.GetCodecV2(proto.Name), 8 << 10, mem.NewTieredBufferPool(4<<10, 16<<10, maxFrame+maxFrame/2)}
+}
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*pb.Frame)

@@ -3,8 +3,6 @@ package calls
 import (
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
@@ -12,21 +10,26 @@ import (
 // Messages are converted to and from the types of package community here. Missing fields become empty ones;
 // the community checks their values (Host.Serve).
 
-// requestTo returns the wire form of a call. left is the time to its deadline: durations cross the
+// messageTo returns the wire form of a call, without an id. left is the time to its deadline: durations cross the
 // wire instead of points in time, because the clocks of two machines differ.
+func messageTo(c community.Call, left time.Duration) *callMessage {
+	m := &callMessage{}
+	m.call.Request, m.request.Deadline = &m.request, &m.deadline
+	m.setDeadline(left)
+	r := &m.request
+	r.CallId, r.Member, r.Capability, r.Payload, r.ContentType = c.ID, string(c.Member), c.Capability, c.Payload, c.ContentType
+	r.Requester, r.OnBehalf, r.Traceparent, r.Tracestate = c.Requester, c.OnBehalf, c.Trace.Parent(), c.Trace.State()
+	return m
+}
+
+// setDeadline sets the time to the deadline.
+func (m *callMessage) setDeadline(left time.Duration) {
+	m.deadline.Seconds, m.deadline.Nanos = int64(left/time.Second), int32(left%time.Second)
+}
+
+// requestTo returns the wire form of a call's request.
 func requestTo(c community.Call, left time.Duration) *pb.InvokeRequest {
-	return &pb.InvokeRequest{
-		CallId:      c.ID,
-		Member:      string(c.Member),
-		Capability:  c.Capability,
-		Payload:     c.Payload,
-		ContentType: c.ContentType,
-		Requester:   c.Requester,
-		OnBehalf:    c.OnBehalf,
-		Deadline:    durationpb.New(left),
-		Traceparent: c.Trace.Parent(),
-		Tracestate:  c.Trace.State(),
-	}
+	return &messageTo(c, left).request
 }
 
 // callFrom is the inverse of requestTo, without the deadline, which becomes a context

@@ -72,7 +72,7 @@ func (c codec) decode(b []byte, f *pb.Frame) error {
 }
 
 // callMessage has the parts of a call in one allocation: a short call then costs one object instead
-// of three.
+// of three, at each end.
 type callMessage struct {
 	call     pb.Call
 	request  pb.InvokeRequest

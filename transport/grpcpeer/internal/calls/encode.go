@@ -52,7 +52,8 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 	for _, a := range f.Answers {
 		size += w.inlineSize(a.GetPayload())
 	}
-	w.b = make([]byte, 0, size)
+	room := c.frames.Get(size)
+	w.b = (*room)[:0]
 	if f.Open != nil || f.Receipt != nil || len(f.Cancels) > 0 {
 		var err error
 		rest := pb.Frame{Open: f.Open, Cancels: f.Cancels, Receipt: f.Receipt}
@@ -75,7 +76,12 @@ func (c codec) encode(f *pb.Frame) (mem.BufferSlice, error) {
 			return nil, err
 		}
 	}
-	if len(w.b) > 0 {
+	switch {
+	case len(w.b) == 0:
+	case len(w.out) == 0:
+		*room = w.b
+		w.out = append(w.out, mem.NewBuffer(room, c.frames)) // which takes it back when it is sent
+	default:
 		w.out = append(w.out, mem.SliceBuffer(w.b))
 	}
 	return w.out, nil
