@@ -36,24 +36,11 @@ var ErrUnfit = errors.New("it is not a file that symbio writes")
 // directory that only its owner can change; the owner is the user of this process, or root. The
 // errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and the errors of reading; each names the file.
 func Read(file string, limit int64) ([]byte, error) {
-	// Without O_NONBLOCK, opening a FIFO would wait for a writer. Everything below looks at the
-	// open file, so that a rename in between changes nothing.
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	named, err := os.Lstat(file)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || !os.SameFile(named, info) {
-		return nil, fmt.Errorf("%s is not a regular file: %w", file, ErrUnfit)
-	}
 	dir, err := os.Stat(filepath.Dir(file))
 	if err != nil {
 		return nil, err
@@ -69,6 +56,32 @@ func Read(file string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s has over %d bytes: %w", file, limit, ErrUnfit)
 	}
 	return data, nil
+}
+
+// open opens a regular file, and not what a link leads to.
+func open(file string) (*os.File, fs.FileInfo, error) {
+	for {
+		// Without O_NONBLOCK, opening a FIFO would wait for a writer. What follows looks at the
+		// open file, so that a rename in between changes nothing.
+		f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		named, err1 := os.Lstat(file)
+		info, err2 := f.Stat()
+		err = errors.Join(err1, err2)
+		switch {
+		case err != nil:
+		case !named.Mode().IsRegular() || !info.Mode().IsRegular():
+			err = fmt.Errorf("%s is not a regular file: %w", file, ErrUnfit)
+		case os.SameFile(named, info):
+			return f, info, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, nil, err
+		} // else it was replaced between the two calls
+	}
 }
 
 // Replace makes file hold data, for this user alone, whatever it held before. It makes the

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,37 @@ func TestOfManyThatCreateAFileOneDoes(t *testing.T) {
 	if made != 1 || there != 7 {
 		t.Errorf("%d made it, %d found it there", made, there)
 	}
+}
+
+func TestFileThatIsReplacedMeanwhileIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state", "file")
+	if err := private.Replace(file, []byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	var replacing sync.WaitGroup
+	end := make(chan struct{})
+	replacing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			other := file + strconv.Itoa(i)
+			if err := errors.Join(os.WriteFile(other, []byte("1"), 0o600), os.Rename(other, file)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 5000 {
+		if _, err := private.Read(file, 10); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(end)
+	replacing.Wait()
 }
 
 func TestFilesOthersCanWriteAreNotRead(t *testing.T) {
