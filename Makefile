@@ -9,7 +9,7 @@ N       ?= 200000
 SEED    ?= 1
 COUNT   ?= 150
 
-.PHONY: help generate module catalog build test system oracle lint bench soak fuzz-shell fuzz-rules mutate demo recording cross
+.PHONY: help generate module catalog build test system oracle lint bench soak fuzz-shell fuzz-rules mutate demo recording cross release image
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,3 +71,9 @@ recording: ## the picture of the terminal in README.md, of what the demo prints 
 
 cross: ## check that it builds for every system
 	@for t in $(TARGETS); do echo $$t; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/symbio || exit 1; done
+
+release: ## write dist/: binaries for every system, .deb and .rpm, manual, completions, bills of materials, SHA256SUMS; equal wherever it is run
+	@TARGETS="$(TARGETS)" .release/build
+
+image: ## the container image localhost/symbio, of this machine's certificates and the binary alone; without a registry (BUILD=podman)
+	@.release/image

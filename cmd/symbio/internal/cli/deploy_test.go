@@ -85,7 +85,7 @@ var (
 	// called finds a call of the program in a line of shell: after the program's name, up to what ends a command.
 	called = regexp.MustCompile(`(?:^|[ /])(?:symbio|as-service) ([a-z][a-z-]*(?: [^|;&#]*)?)`)
 	// elsewhere are commands of other programs in which the word symbio is a name of something else.
-	elsewhere = regexp.MustCompile(`^(?:sudo )?(?:install|systemctl|journalctl|kubectl (?:create|apply|rollout|scale)|podman (?:build|volume)|make) `)
+	elsewhere = regexp.MustCompile(`^(?:sudo )?(?:install|systemctl|journalctl|kubectl (?:create|apply|rollout|scale)|apt|dnf|make) `)
 )
 
 // readmeCalls are the calls in the page's blocks of shell and in its text.
@@ -210,7 +210,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "symbio.service")
-	text := strings.ReplaceAll(read(t, "systemd/symbio.service"), "/usr/local/bin/symbio", self)
+	text := strings.ReplaceAll(read(t, "systemd/symbio.service"), "ExecStart=symbio ", "ExecStart="+self+" ")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,19 @@ import (
 // AllHelp returns what `symbio NAME --help` prints for each command, hidden ones and those of cobra included.
 func AllHelp(t *testing.T) map[string]string {
 	t.Helper()
+	texts := map[string]string{}
+	eachHelp(t, func(c *cobra.Command, text string) { texts[c.CommandPath()] = text })
+	return texts
+}
+
+// eachHelp calls f with each command and what its --help prints.
+func eachHelp(t *testing.T, f func(c *cobra.Command, text string)) {
+	t.Helper()
 	root := root(new(command.Env))
 	root.InitDefaultHelpCmd()
 	if err := helpOnDemand(root, nil); err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string]string{}
 	var look func(*cobra.Command)
 	look = func(c *cobra.Command) {
 		var out strings.Builder
@@ -28,13 +35,12 @@ func AllHelp(t *testing.T) map[string]string {
 		if err := c.Help(); err != nil {
 			t.Errorf("%s --help: %v", c.CommandPath(), err)
 		}
-		texts[c.CommandPath()] = out.String()
+		f(c, out.String())
 		for _, below := range c.Commands() {
 			look(below)
 		}
 	}
 	look(root)
-	return texts
 }
 
 func TestHelpFits80Columns(t *testing.T) {
