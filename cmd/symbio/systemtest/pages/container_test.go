@@ -3,10 +3,12 @@
 package pages_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,108 +21,172 @@ import (
 
 const repository = "../../../.."
 
-// builder builds and runs images, with a store of its own.
-type builder struct {
-	t     *testing.T
-	store []string
+// containerHost is a machine on which the lines of the page about containers are run. Its containers and images are its own.
+type containerHost struct {
+	*symbiotest.Host
+	dir string
+	env []string
 }
 
-func (b builder) run(args ...string) string {
-	b.t.Helper()
-	out, err := b.command(args...).CombinedOutput()
-	if err != nil {
-		b.t.Fatalf("buildah %v: %v\n%s", args, err, out)
+// newContainerHost returns a machine with the address that the page names.
+func newContainerHost(t *testing.T, number int) *containerHost {
+	t.Helper()
+	h := &containerHost{Host: symbiotest.PlugIn(t, number), dir: t.TempDir()}
+	h.Run("ip", "addr", "flush", "dev", "eth0", "scope", "global")
+	h.Run("ip", "addr", "add", fmt.Sprintf("192.168.1.%d/24", 9+number), "dev", "eth0")
+	h.env = containerEnv(t)
+	t.Cleanup(func() {
+		out, err := h.shell("podman rm --all --force --time 5; podman volume rm --all --force").CombinedOutput()
+		t.Logf("machine %d: %v\n%s", number, err, out)
+	})
+	return h
+}
+
+// containerEnv returns the environment of Buildah and Podman with a store of their own, and limits that need no privileges.
+func containerEnv(t *testing.T) []string {
+	t.Helper()
+	dir := symbiotest.ShortDir(t)
+	storage, conf := filepath.Join(dir, "storage.conf"), filepath.Join(dir, "containers.conf")
+	for name, text := range map[string]string{
+		storage: "[storage]\ndriver = \"vfs\"\ngraphroot = \"" + dir + "/images\"\nrunroot = \"" + dir + "/run\"\n",
+		conf: "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n[engine]\ncgroup_manager = \"cgroupfs\"\n" +
+			"events_logger = \"file\"\nlock_type = \"file\"\ntmp_dir = \"" + dir + "/tmp\"\nvolume_path = \"" + dir + "/volumes\"\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return []string{"CONTAINERS_STORAGE_CONF=" + storage, "CONTAINERS_CONF=" + conf, "BUILDAH_ISOLATION=chroot"}
+}
+
+// shell returns lines of the page as a shell of the machine.
+func (h *containerHost) shell(lines string) *exec.Cmd {
+	cmd := h.Inside("sh", "-ec", lines)
+	cmd.Dir, cmd.Env = h.dir, append(cmd.Env, h.env...)
+	return cmd
+}
+
+// follows runs the lines of a block and returns what they print.
+func (h *containerHost) follows(lines string) string {
+	h.T.Helper()
+	out, err := h.shell(lines).CombinedOutput()
+	if err != nil {
+		h.T.Fatalf("machine %d: %v\n%s\n%s", h.Number, err, lines, out)
+	}
+	h.T.Logf("machine %d$ %s\n%s", h.Number, lines, out)
 	return string(out)
 }
 
-func (b builder) command(args ...string) *exec.Cmd {
-	return exec.CommandContext(waittest.Context(b.t), "buildah", append(slices.Clone(b.store), args...)...)
+// ownMounts gives the calling goroutine, and what it starts, mounts of its own, among them one version of control groups:
+// Podman's runtime takes no mixture of two.
+func ownMounts(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread() // for good: the thread ends with the test
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Unmount("/sys/fs/cgroup/unified", 0) // most systems have no mixture
 }
 
-// golang makes the image golang:1.26 of this machine's programs, so that no registry is asked. It returns what to mount in it.
-func (b builder) golang() (mounts []string) {
-	dir := b.t.TempDir()
-	for _, name := range []string{"etc/ssl/certs", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			b.t.Fatal(err)
+// The page about containers leads to three containers on three machines that are one cluster and work for each other.
+func TestContainerPageGivesThreeNodes(t *testing.T) {
+	for _, program := range []string{"buildah", "podman"} {
+		if _, err := exec.LookPath(program); err != nil || os.Geteuid() != 0 {
+			t.Skip("needs buildah and podman, run by root")
 		}
 	}
-	for _, name := range []string{"bin", "lib", "lib64", "sbin"} {
-		if err := os.Symlink("usr/"+name, filepath.Join(dir, name)); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	out, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE", "GOPROXY").Output()
-	env := strings.Fields(string(out))
-	if err != nil || len(env) != 4 {
-		b.t.Fatalf("go env: %v\n%s", err, out)
-	}
-	// The recipe downloads the modules of all systems; inside, no certificate is known with which it could.
-	download := exec.CommandContext(waittest.Context(b.t), "go", "mod", "download")
-	download.Dir = repository
-	if out, err := download.CombinedOutput(); err != nil {
-		b.t.Fatalf("go mod download: %v\n%s", err, out)
-	}
-	certificates, recipe := filepath.Join(dir, "etc/ssl/certs/ca-certificates.crt"), filepath.Join(b.t.TempDir(), "Containerfile")
-	text := "FROM scratch\nCOPY . /\nENV PATH=/go/bin:/usr/bin:/bin GOROOT=/go GOMODCACHE=/modules GOCACHE=/compiled GOPROXY=" + env[3] + "\n"
-	for name, text := range map[string]string{certificates: "none\n", recipe: text} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	b.run("bud", "--isolation", "chroot", "-f", recipe, "-t", "docker.io/library/golang:1.26", dir)
-	return []string{"-v", "/usr:/usr:ro", "-v", env[0] + ":/go:ro", "-v", env[1] + ":/modules", "-v", env[2] + ":/compiled"}
-}
-
-// The recipe of deploy builds an image, and two containers of it with one volume and one host name are one node.
-func TestContainerKeepsItsNode(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("buildah"); err != nil || os.Geteuid() != 0 {
-		t.Skip("needs buildah, run by root, to build an image")
-	}
-	store := t.TempDir()
-	b := builder{t, []string{"--storage-driver", "vfs", "--root", filepath.Join(store, "images"), "--runroot", filepath.Join(store, "run")}}
-	b.run(slices.Concat([]string{"bud", "--isolation", "chroot", "--network", "host", "--pull-never"}, b.golang(),
-		[]string{"-f", filepath.Join(repository, "deploy/container/Containerfile"), "-t", "symbio", repository})...)
+	symbiotest.OnASwitch(t, func(t *testing.T) {
+		page, err := os.ReadFile(filepath.Join(repository, "cmd/symbio/docs/containers.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ownMounts(t)
+		machines := []*containerHost{newContainerHost(t, 1), newContainerHost(t, 2), newContainerHost(t, 3)}
+		third := func(lines string) string { return strings.ReplaceAll(lines, "--hostname kitchen", "--hostname studio") }
+		printed, ids := "", map[string]bool{}
+		for _, b := range symbiotest.BlocksOf(string(page)) {
+			t.Logf("line %d", b.Line)
+			switch b.Words["on"] {
+			case "builder":
+				buildImage(t, b.Text, machines)
+			case "first":
+				printed = machines[0].follows(b.Text)
+			case "second":
+				shown := joinLine.FindStringSubmatch(b.Text)
+				for i, h := range machines[1:] {
+					lines := b.Text
+					if shown != nil {
+						pasted := joinLine.FindStringSubmatch(printed)
+						if pasted == nil || shown[1] != pasted[1] {
+							t.Fatalf("the page shows %q, and %q was printed", shown, printed)
+						}
+						lines = strings.Replace(lines, shown[0], pasted[0], 1)
+						printed = machines[0].follows("podman exec symbio symbio cluster token")
+					}
+					if i == 1 {
+						lines = third(lines)
+					}
+					h.follows(lines)
+				}
+			case "each":
+				for _, h := range machines {
+					if strings.Contains(b.Text, "symbio invoke") {
+						h.meetsTwo()
+					}
+					got := h.follows(b.Text)
+					if strings.Contains(b.Text, "symbio invoke") && !strings.Contains(got, `"protocol"`) {
+						t.Errorf("machine %d: no other node answered:\n%s", h.Number, got)
+					}
+				}
+			default:
+				t.Errorf("line %d: nothing checks this block", b.Line)
+			}
+			if b.Words["on"] == "second" { // joined first, then upgraded: the same three nodes
+				for _, h := range machines {
+					for _, id := range h.meetsTwo() {
+						ids[id] = true
+					}
+				}
+			}
+		}
+		if len(ids) != 3 {
+			t.Errorf("the nodes had ids %v, want three that stay", ids)
+		}
+	})
+}
 
-	volume := t.TempDir()
-	if err := os.Chown(volume, 65532, 65532); err != nil { // as podman does with a new volume
-		t.Fatal(err)
+// buildImage makes the image as the page says, and puts it on the machines.
+func buildImage(t *testing.T, lines string, machines []*containerHost) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "symbio.tar")
+	cmd := exec.CommandContext(waittest.Context(t), "sh", "-ec", strings.Replace(lines, "-o symbio.tar", "-o "+file, 1))
+	cmd.Dir, cmd.Env = repository, append(os.Environ(), append(containerEnv(t), "MAKEFLAGS=")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", lines, err, out)
 	}
-	container := func(args ...string) []string {
-		name := strings.TrimSpace(b.run("from", "--pull-never", "symbio"))
-		return slices.Concat([]string{"run", "--isolation", "chroot", "--network", "host", "--hostname", hostname(t), "-v", volume + ":/var/lib/symbio",
-			name, "--", "/usr/bin/symbio"}, args)
-	}
-	made := regexp.MustCompile(`node kitchen \(([0-9a-f]{32})\)`).FindStringSubmatch(b.run(container("cluster", "init")...))
-	if made == nil {
-		t.Fatal("cluster init named no node kitchen")
-	}
-	cmd := b.command(container("up", "--listen", "127.0.0.1:0", "--json")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	up := symbiotest.Started(t, cmd)
-	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // the container's processes, too
-	ready := up.Expect(t, "ready", func(l symbiotest.Line) bool { return l.Type == "ready" })
-	if ready.ID != made[1] {
-		t.Errorf("the second container runs node %s, want %s, which the first one made a cluster for", ready.ID, made[1])
+	for _, h := range machines {
+		if err := os.Link(file, filepath.Join(h.dir, "symbio.tar")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// hostname returns that of the containers of deploy/README.md, where all have the same.
-func hostname(t *testing.T) string {
-	page, err := os.ReadFile(filepath.Join(repository, "deploy/README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs := regexp.MustCompile(`(?m)^podman run .*$`).FindAllString(string(page), -1)
-	for _, line := range runs {
-		if !strings.Contains(line, "--hostname kitchen ") {
-			t.Errorf("another container has another name, and is another node: %s", line)
+// meetsTwo waits until the node of the machine's container is connected with two others, and returns the ids of all three.
+func (h *containerHost) meetsTwo() []string {
+	h.T.Helper()
+	var ids []string
+	symbiotest.AwaitProgram(h.T, "two others", func() bool {
+		out, _ := h.shell("podman exec symbio symbio nodes --json").Output()
+		ids = nil
+		for _, m := range regexp.MustCompile(`"id": ?"([0-9a-f]{32})"`).FindAllStringSubmatch(string(out), -1) {
+			ids = append(ids, m[1])
 		}
-	}
-	if len(runs) != 2 {
-		t.Errorf("the page runs %d containers, want 2", len(runs))
-	}
-	return "kitchen"
+		return len(ids) == 3 && len(regexp.MustCompile(`"state": ?"connected"`).FindAllString(string(out), -1)) == 2
+	})
+	slices.Sort(ids)
+	return ids
 }
