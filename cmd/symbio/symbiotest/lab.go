@@ -29,6 +29,8 @@ type Lab struct {
 	State statedir.Dir
 	Hosts []*Host
 	Nodes map[string]*LabNode
+	// Program is the binary of the nodes that are started next, by default this one.
+	Program string
 }
 
 // LabNode is a node of the lab, and all it ever said.
@@ -55,14 +57,14 @@ func NewLab(t *testing.T, hosts ...*Host) *Lab {
 	if err := os.WriteFile(filepath.Join(hosts[0].State, "lab.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &Lab{T: t, Hosts: hosts, State: statedir.Dir(filepath.Join(hosts[0].State, "symbio")), Nodes: map[string]*LabNode{}}
+	return &Lab{T: t, Hosts: hosts, State: statedir.Dir(filepath.Join(hosts[0].State, "symbio")), Nodes: map[string]*LabNode{}, Program: "symbio"}
 }
 
 // Up starts a node, which listens on every address of its machine, on the cluster's usual port or the one given.
 func (l *Lab) Up(h *Host, name string, port ...int) *LabNode {
 	l.T.Helper()
 	listen := fmt.Sprintf(":%d", append(port, 7946)[0])
-	cmd := h.Inside("symbio", "up", "--json", "--name", name, "--listen", listen, "--config", filepath.Join(h.State, "lab.yaml"))
+	cmd := h.Inside(l.Program, "up", "--json", "--name", name, "--listen", listen, "--config", filepath.Join(h.State, "lab.yaml"))
 	n := &LabNode{Process: Started(l.T, cmd), lab: l, Name: name, Host: h}
 	var reading sync.WaitGroup
 	l.T.Cleanup(func() { n.Cmd.Process.Kill(); reading.Wait() })
