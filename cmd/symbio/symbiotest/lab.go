@@ -43,6 +43,7 @@ type LabNode struct {
 
 	mu   sync.Mutex
 	said []Line // guarded by mu
+	over bool   // it says nothing more; guarded by mu
 }
 
 // NewLab makes a cluster of machines that are plugged in already, or will be.
@@ -77,6 +78,9 @@ func (l *Lab) Up(h *Host, name string, port ...int) *LabNode {
 			n.said = append(n.said, said)
 			n.mu.Unlock()
 		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.over = true
 	})
 	conn, err := l.State.Node(name).Dial()
 	if err != nil {
@@ -98,13 +102,22 @@ func (n *LabNode) Ready() Line {
 func (n *LabNode) Says(what string, since time.Time, fits func(Line) bool) (found Line) {
 	n.lab.T.Helper()
 	waittest.Until(n.lab.T, n.Name+" says "+what, func() (any, bool) {
+		over := n.isOver()
 		all := n.LinesSince(since, fits)
 		if len(all) > 0 {
 			found = all[0]
+		} else if over {
+			n.lab.T.Fatalf("%s ended before it said %s:\n%s", n.Name, what, n.Stderr())
 		}
 		return n.LinesSince(since, func(Line) bool { return true }), len(all) > 0
 	})
 	return found
+}
+
+func (n *LabNode) isOver() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.over
 }
 
 // LinesSince is what the node has said since a time and fits.

@@ -3,9 +3,10 @@ package symbiotest
 import (
 	"bufio"
 	"encoding/json"
-	"io"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -25,8 +26,18 @@ func ShortDir(t *testing.T) string {
 
 // Process is a `symbio up --json` and the lines that it prints.
 type Process struct {
-	Cmd   *exec.Cmd
-	Lines chan Line
+	Cmd    *exec.Cmd
+	Lines  chan Line
+	stderr string // the file
+}
+
+// Stderr returns what the process has written to its standard error.
+func (p *Process) Stderr() string {
+	text, err := os.ReadFile(p.stderr)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // Line is one line that a node prints as JSON: an event, or that it is ready.
@@ -41,15 +52,17 @@ type Line struct {
 // Started starts a node and reads what it prints.
 func Started(t *testing.T, cmd *exec.Cmd) *Process {
 	t.Helper()
-	cmd.Stderr = io.Discard
 	out, err := cmd.StdoutPipe()
-	if err != nil {
+	stderr, err2 := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
+	cmd.Stderr = stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{Cmd: cmd, Lines: make(chan Line, 1024)}
+	stderr.Close() // the process has its own
+	p := &Process{Cmd: cmd, Lines: make(chan Line, 1024), stderr: stderr.Name()}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
