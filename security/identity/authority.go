@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net/url"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,16 +38,19 @@ const (
 )
 
 // Authority signs the certificates of nodes where its key is, and verifies them everywhere
-// else. Only its key can change, by a lock; many goroutines may use it.
+// else. Its key can change, by a lock, and it can get a successor; many goroutines may use it. Methods are of this one alone
+// unless they say otherwise.
 type Authority struct {
-	// name is Local or the cluster's name, tag the first 8 bytes of the hash of the public key in
-	// hex.
+	// name is Local or the cluster's name, tag the first 8 bytes in hex of the hash of the public key that the cluster's first
+	// authority had.
 	name string
 	tag  string
 	// certificate is signed by its own key; tokens and lists name it by its hash.
 	certificate *x509.Certificate
 	// key is nil where this node only trusts the authority.
 	key *signingKey
+	// succession is nil as long as there is no successor. It changes until its stage is StageDone.
+	succession atomic.Pointer[succession]
 }
 
 // OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and
@@ -55,7 +59,7 @@ type Authority struct {
 // damaged or expired file is an error that says what to do.
 func OpenLocalAuthority(dir string) (*Authority, error) {
 	file := filepath.Join(dir, authorityFile)
-	data, err := readOrCreate(file, func() ([]byte, error) { return newAuthority(Local) })
+	data, err := readOrCreate(file, func() ([]byte, error) { return newAuthority(Local, "") })
 	if err != nil {
 		return nil, fmt.Errorf("local authority: %w", err)
 	}
@@ -72,8 +76,8 @@ func OpenLocalAuthority(dir string) (*Authority, error) {
 // Name returns Local, or the cluster's name.
 func (a *Authority) Name() string { return a.name }
 
-// Tag returns the first 16 hex digits of SHA-256 over the authority's public key. Nodes ignore
-// announcements with another tag. It proves nothing and is no secret.
+// Tag returns the first 16 hex digits of SHA-256 over the public key of the cluster's first authority. Those after it have the
+// same one. Nodes ignore announcements with another tag. It proves nothing and is no secret.
 func (a *Authority) Tag() string { return a.tag }
 
 func (a *Authority) String() string { return "authority " + a.name + " " + a.tag }
@@ -89,8 +93,8 @@ func (a *Authority) LogValue() slog.Value { return slog.StringValue(a.String()) 
 // which a machine that just started might lack.
 //
 // The certificate may sign nodes only (path length 0), and a cluster's only names of that
-// cluster (name constraints).
-func newAuthority(name string) ([]byte, error) {
+// cluster (name constraints). tag is that of the authority before it, "" for the first one.
+func newAuthority(name, tag string) ([]byte, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -102,7 +106,7 @@ func newAuthority(name string) ([]byte, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          newSerial(),
-		Subject:               pkix.Name{CommonName: "symbio " + name + " " + tagOf(spki)},
+		Subject:               pkix.Name{CommonName: "symbio " + name + " " + tagOf(spki), SerialNumber: tag},
 		NotBefore:             now.Add(-skew),
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
@@ -175,23 +179,33 @@ func trust(certificate *x509.Certificate) (*Authority, error) {
 			return nil, errors.New("holds a certificate that names no cluster")
 		}
 	}
-	return &Authority{name: name, tag: tagOf(certificate.RawSubjectPublicKeyInfo), certificate: certificate}, nil
+	tag := certificate.Subject.SerialNumber
+	if _, err := hex.DecodeString(tag); len(tag) != tagSize || err != nil {
+		tag = tagOf(certificate.RawSubjectPublicKeyInfo)
+	}
+	return &Authority{name: name, tag: tag, certificate: certificate}, nil
 }
 
-// roots returns the pool that certificates of the authority are verified against.
-func (a *Authority) roots() *x509.CertPool {
+// public returns the authority's key; trust has checked its kind.
+func (a *Authority) public() ed25519.PublicKey { return a.certificate.PublicKey.(ed25519.PublicKey) }
+
+// roots returns the pool that certificates are verified against.
+func roots(all []*Authority) *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(a.certificate)
+	for _, a := range all {
+		pool.AddCert(a.certificate)
+	}
 	return pool
 }
 
 // hash returns the SHA-256 of the certificate, by which a token names the authority.
 func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificate.Raw) }
 
-// certify returns a new certificate for a node's public key, with the role and labels of as. The name in it is computed
-// from the key and the authority, never taken from a request. The error says if the key is
+// certify returns a new certificate for a node's public key, with the role and labels of as, by the authority or its successor.
+// The name in it is computed from the key and the authority, never taken from a request. The error says if the key is
 // elsewhere or the authority has ended.
 func (a *Authority) certify(public ed25519.PublicKey, as Peer, now time.Time) (*x509.Certificate, error) {
+	a = a.issuer()
 	if _, err := a.signer(); err != nil {
 		return nil, err
 	}
@@ -203,12 +217,12 @@ func (a *Authority) certify(public ed25519.PublicKey, as Peer, now time.Time) (*
 		return nil, err
 	}
 	as.ID, as.Authority = idOf(spki), a.name
-	return a.certifyAs(as, public, now)
+	return a.certifyAs(as, public, now, nodeLife)
 }
 
 // certifyAs is certify with id and authority given, too, apart so that tests can make false certificates. A
 // certificate never outlives its authority.
-func (a *Authority) certifyAs(as Peer, public ed25519.PublicKey, now time.Time) (*x509.Certificate, error) {
+func (a *Authority) certifyAs(as Peer, public ed25519.PublicKey, now time.Time, life time.Duration) (*x509.Certificate, error) {
 	signer, err := a.signer()
 	if err != nil {
 		return nil, err
@@ -219,7 +233,7 @@ func (a *Authority) certifyAs(as Peer, public ed25519.PublicKey, now time.Time) 
 		URIs:         []*url.URL{nodeURI(as)},
 		DNSNames:     []string{dnsName(as.ID, a.name), dnsName("", a.name)},
 		NotBefore:    now.Add(-skew),
-		NotAfter:     now.Add(nodeLife),
+		NotAfter:     now.Add(life),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
@@ -236,6 +250,9 @@ func (a *Authority) certifyAs(as Peer, public ed25519.PublicKey, now time.Time) 
 	}
 	return leaf, nil
 }
+
+// tagSize is how long a tag is.
+const tagSize = 16
 
 // tagOf returns the tag for a public key in SubjectPublicKeyInfo form.
 func tagOf(spki []byte) string {

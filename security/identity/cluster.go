@@ -51,7 +51,7 @@ func CreateCluster(dir, name string) (*Cluster, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	data, err := newAuthority(name)
+	data, err := newAuthority(name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func CreateCluster(dir, name string) (*Cluster, error) {
 }
 
 // OpenCluster returns the cluster whose authority is in dir. It returns fs.ErrNotExist if there is
-// none. A damaged file, the local authority, and an authority that has ended or not begun are
+// none, or it was replaced and the new one is not here. A damaged file, the local authority, and an authority that has ended or not begun are
 // errors that say what to do.
 func OpenCluster(dir string) (*Cluster, error) {
 	file := filepath.Join(dir, authorityFile)
@@ -80,11 +80,21 @@ func OpenCluster(dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster authority: %s %w; restore it from a copy, or make the cluster anew", file, err)
 	}
+	if a, err = a.restored(dir); err != nil {
+		return nil, fmt.Errorf("cluster authority: %w", err)
+	}
+	if a.issuer().key == nil {
+		return nil, fmt.Errorf("cluster authority: %s was replaced: %w", file, fs.ErrNotExist)
+	}
 	r, err := openRevocations(a, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{authority: a, dir: dir, revoked: r}, nil
+	c := &Cluster{authority: a, dir: dir, revoked: r}
+	if old, s := a.replaced(); s.stage() == StageDone && old.key != nil {
+		err = c.destroyOld() // a crash has come before
+	}
+	return c, err
 }
 
 // Name returns the cluster's name, which the certificates of its nodes carry.
@@ -116,6 +126,7 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	i.revoked = c.revoked
 	i.cluster.Store(c)
 	c.issued.Store(&i.cred)
+	i.cred.openOld(c.dir)
 	return i, c.record(i.cred.current.Leaf, name)
 }
 
@@ -127,7 +138,7 @@ func removedHere(cluster string) error {
 
 // JoinTLS returns the configuration of a listener for nodes that ask to be admitted, or for a new
 // certificate after theirs has ended: TLS 1.3, with the authority's certificate behind the node's,
-// so that a joiner can compare its hash with the token's. A client certificate is requested but not
+// so that a joiner can compare its hash with the token's. After the authority was replaced both are shown in two versions. A client certificate is requested but not
 // verified here, because a joiner has none and a late node's has ended: Cluster.Admit checks the
 // token, Cluster.RenewLate the certificate. No other call may be served on such a connection.
 func (i *Identity) JoinTLS() *tls.Config {
@@ -138,13 +149,16 @@ func (i *Identity) JoinTLS() *tls.Config {
 		ClientAuth:             tls.RequestClientCert,
 		// Called for each handshake, so that a long-lived listener never presents an old
 		// certificate.
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c, err := i.cred.fresh()
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			shown, err := i.cred.forServer(hello)
 			if err != nil {
 				return nil, err
 			}
-			both := *c
-			both.Certificate = [][]byte{c.Leaf.Raw, i.cred.authority.certificate.Raw}
+			both := *shown
+			both.Certificate = [][]byte{shown.Leaf.Raw, i.cred.authority.certifier(shown.Leaf).certificate.Raw}
+			if newest, err := i.cred.fresh(); err == nil && newest != shown {
+				both.Certificate = append(both.Certificate, newest.Leaf.Raw, i.cred.authority.certifier(newest.Leaf).certificate.Raw)
+			}
 			return &both, nil
 		},
 		VerifyConnection: func(s tls.ConnectionState) error {
@@ -215,7 +229,16 @@ func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name stri
 		return nil, err
 	}
 	list, _ := c.revoked.Current()
-	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, name)
+	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certifier(leaf).certificate.Raw, Revocations: list, Succession: c.succession()},
+		c.record(leaf, name)
+}
+
+// succession returns the latest message about the authority, nil if there was none.
+func (c *Cluster) succession() *pb.Succession {
+	if _, s := c.authority.replaced(); s != nil {
+		return s.message
+	}
+	return nil
 }
 
 // checkName returns ErrNameTaken if another node than id has the name and a certificate that has not
@@ -251,7 +274,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RenewReply{Certificate: leaf.Raw}, c.record(leaf, "")
+	return &pb.RenewReply{Certificate: leaf.Raw, Succession: c.succession()}, c.record(leaf, "")
 }
 
 // Remove takes a node out of the cluster for good by adding its id to the signed list. There is no

@@ -152,7 +152,7 @@ func TestTokenMakesANodeAMember(t *testing.T) {
 	if p, err := identity.PeerOf(s); err != nil || p != (identity.Peer{ID: worker.ID(), Authority: "home", Role: "worker"}) {
 		t.Errorf("got %+v, %v; want a worker of home", p, err)
 	}
-	if name, _, err := identity.MemberOf(dir); name != "home" || err != nil {
+	if name, err := identity.MemberOf(dir); name != "home" || err != nil {
 		t.Errorf("the folder says %q, %v; want home", name, err)
 	}
 	nodes, err := f.Nodes()

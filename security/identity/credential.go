@@ -1,12 +1,17 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
+
+	"symbio/internal/security/private"
 )
 
 // credential is a key with the current certificate for it. It is safe for concurrent use.
@@ -19,6 +24,9 @@ type credential struct {
 	current *tls.Certificate // guarded by mu
 	// file is the member file, where replace stores the certificate; "" for an identity made by Issue. Guarded by mu.
 	file string
+	// old is the last certificate of an authority that was replaced, on a machine that holds the new one: nodes that know
+	// only the old one accept it. Guarded by mu.
+	old *tls.Certificate
 }
 
 // isStored reports whether others renew the certificate, and a member file has it.
@@ -35,14 +43,25 @@ func (c *credential) leaf() *x509.Certificate {
 	return c.current.Leaf
 }
 
+// dir returns the directory of the member file, "" if there is none.
+func (c *credential) dir() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file == "" {
+		return ""
+	}
+	return filepath.Dir(c.file)
+}
+
 // fresh returns the certificate to present now, renewed first if its key is here and half its
-// life is over. A member whose certificate has ended still presents it, so that the other side
+// life is over, or its authority was replaced. A member whose certificate has ended still presents it, so that the other side
 // can name the reason in its error.
 func (c *credential) fresh() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.current != nil && (!c.authority.canSign() || !aged(c.current.Leaf, now)) {
+	issuer := c.authority.issuer()
+	if c.current != nil && (!issuer.canSign() || c.file != "" || !aged(c.current.Leaf, now) && issuer.certified(c.current.Leaf)) {
 		return c.current, nil
 	}
 	leaf, err := c.authority.certify(c.key.public(), c.as, now)
@@ -58,7 +77,9 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 func (c *credential) replace(p Peer, leaf *x509.Certificate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p != c.as || !leaf.NotAfter.After(c.current.Leaf.NotAfter) {
+	issuer := c.authority.issuer()
+	replaced := issuer.certified(leaf) && !issuer.certified(c.current.Leaf)
+	if p != c.as || !replaced && !leaf.NotAfter.After(c.current.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
 	}
 	c.current = withKey(c.key, leaf)
@@ -78,4 +99,83 @@ func withKey(k *Key, leaf *x509.Certificate) *tls.Certificate {
 func aged(leaf *x509.Certificate, now time.Time) bool {
 	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
 	return !now.Before(half) || !now.After(leaf.NotBefore)
+}
+
+// oldStart begins the names of the files with last certificates of an old authority; the node's id follows.
+const oldStart = "old-"
+
+// keepOld makes the last certificate of the old authority, whose key is here, and stores it in dir. It is good for as long as a
+// certificate of the old authority may be renewed. One that is there stays.
+func (c *credential) keepOld(old *Authority, dir string) error {
+	if c.openOld(dir); c.hasOld(old) || !old.canSign() {
+		return nil
+	}
+	leaf, err := old.certifyAs(c.as, c.key.public(), time.Now(), nodeLife+LateRenewal)
+	if err != nil {
+		return err
+	}
+	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
+	if err := private.Replace(filepath.Join(dir, oldStart+string(c.key.id)+".pem"), data); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.old = withKey(c.key, leaf)
+	return nil
+}
+
+// hasOld reports whether there is a last certificate of the authority.
+func (c *credential) hasOld(a *Authority) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.old != nil && a.certified(c.old.Leaf)
+}
+
+// openOld reads what keepOld has stored. Without it, or if it is damaged, nodes that were off have to join again.
+func (c *credential) openOld(dir string) {
+	data, err := readSecret(filepath.Join(dir, oldStart+string(c.key.id)+".pem"))
+	block, _ := pem.Decode(data)
+	if err != nil || block == nil {
+		return
+	}
+	if leaf, err := x509.ParseCertificate(block.Bytes); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.old = withKey(c.key, leaf)
+	}
+}
+
+// forServer returns the certificate for a node that dials this one: the old one unless it says that it trusts the new
+// authority.
+func (c *credential) forServer(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	newest, err := c.fresh()
+	if old := c.lasting(newest); old != nil && !slices.Contains(hello.SupportedProtos, trustProtocol(c.authority.issuer())) {
+		return old, nil
+	}
+	return newest, err
+}
+
+// forClient returns the certificate for a node that this one dials: the old one if it accepts no other.
+func (c *credential) forClient(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	newest, err := c.fresh()
+	if old := c.lasting(newest); old != nil && request.SupportsCertificate(newest) != nil {
+		return old, nil
+	}
+	return newest, err
+}
+
+// lasting returns the certificate of the old authority, nil if there is none or it has ended. newest is the one to show else.
+func (c *credential) lasting(newest *tls.Certificate) *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.old == nil || newest == nil || time.Now().After(c.old.Leaf.NotAfter) || bytes.Equal(newest.Leaf.RawIssuer, c.old.Leaf.RawIssuer) {
+		return nil
+	}
+	return c.old
+}
+
+// trustProtocol is the TLS protocol (ALPN) by which a node that dials says that it trusts an authority. It is never
+// negotiated.
+func trustProtocol(a *Authority) string {
+	return "symbio-trusts/" + tagOf(a.certificate.RawSubjectPublicKeyInfo)
 }

@@ -43,6 +43,11 @@ func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 	if i.cred.authority.name == Local {
 		return nil, nil, ErrNoAuthority
 	}
+	if c := i.Cluster(); c != nil {
+		if err := c.checkUnlocked(); err != nil {
+			return nil, nil, err
+		}
+	}
 	key, err := hpke.MLKEM768X25519().GenerateKey()
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key to seal to: %w", err)
@@ -84,7 +89,7 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if err != nil {
 		return nil, fmt.Errorf("seal the authority: %w", err)
 	}
-	signer, err := c.authority.signer()
+	signer, err := c.authority.latest().signer()
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +103,7 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	i := r.identity
 	text := entrustText(i.cred.authority, r.from, i.cred.key.id, r.key.PublicKey().Bytes())
-	public, ok := i.cred.authority.certificate.PublicKey.(ed25519.PublicKey)
-	if !ok || !ed25519.Verify(public, sealedText(text, e.GetSealed()), e.GetSignature()) {
+	if !ed25519.Verify(i.cred.authority.latest().public(), sealedText(text, e.GetSealed()), e.GetSignature()) {
 		return ErrNotEntrusted
 	}
 	// The signature shows that a holder of the authority sent it, the context in text that it was
@@ -116,8 +120,16 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return fmt.Errorf("the authority that was sent %w", err)
 	}
-	if a.hash() != i.cred.authority.hash() || !a.canSign() {
+	if a.hash() != i.cred.authority.latest().hash() || !a.canSign() {
 		return ErrNotEntrusted
+	}
+	if len(charter.GetNext()) > 0 {
+		if err := r.takeNext(charter, dir); err != nil {
+			return err
+		}
+		if c := i.Cluster(); c != nil {
+			return c.learn(charter.GetNodes())
+		}
 	}
 	if _, err := readOrCreate(filepath.Join(dir, authorityFile), func() ([]byte, error) { return charter.GetAuthority(), nil }); err != nil {
 		return fmt.Errorf("keep the authority: %w", err)
@@ -126,7 +138,7 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return err
 	}
-	if c.authority.hash() != a.hash() {
+	if c.authority.latest().hash() != a.hash() {
 		return ErrClusterExists
 	}
 	if err := c.learn(charter.GetNodes()); err != nil {
@@ -135,11 +147,22 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	return i.Hold(c)
 }
 
+// takeNext takes the new authority that replaces the one of the charter.
+func (r *Recipient) takeNext(charter *pb.Charter, dir string) error {
+	if _, err := r.identity.Rotation().Take(charter.GetSuccession()); err != nil {
+		return err
+	}
+	if err := r.identity.keepNext(charter.GetNext(), dir); err != nil {
+		return err
+	}
+	return keepSuccession(dir, r.identity.Rotation().Standing().GetSuccession())
+}
+
 // Hold makes a member of the cluster use its authority: from now on it renews certificates and
 // admits nodes. c must not be in use yet, since its list of removed nodes is replaced by the
 // node's. It returns ErrOtherAuthority for another cluster.
 func (i *Identity) Hold(c *Cluster) error {
-	if c.authority.hash() != i.cred.authority.hash() {
+	if !c.authority.is(i.cred.authority) {
 		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.cred.authority.name, i.cred.authority.tag, c.Name(), c.Tag())
 	}
 	if err := i.revoked.signHere(c.authority, c.dir); err != nil {
@@ -147,7 +170,18 @@ func (i *Identity) Hold(c *Cluster) error {
 	}
 	c.revoked = i.revoked
 	i.cluster.Store(c)
-	return nil
+	i.cred.openOld(c.dir)
+	// One of the two may have missed a stage.
+	for _, a := range []*Authority{c.authority, i.cred.authority} {
+		if _, s := a.replaced(); s != nil {
+			if _, err := i.Rotation().Take(s.message); err != nil {
+				return err
+			}
+		}
+	}
+	i.taking.Lock()
+	defer i.taking.Unlock()
+	return i.follow(c)
 }
 
 // OpenMember is the function OpenMember on the machine that holds c. If the node is a member of c,
@@ -155,7 +189,7 @@ func (i *Identity) Hold(c *Cluster) error {
 // cluster is opened as everywhere else.
 func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	i, err := OpenMember(dir, k)
-	if err != nil || i.cred.authority.hash() != c.authority.hash() {
+	if err != nil || !i.cred.authority.is(c.authority) {
 		return i, err
 	}
 	if err := i.Hold(c); err != nil {
@@ -188,18 +222,29 @@ func (i *Identity) RenewHere() (bool, error) {
 	return true, i.Renewed(reply)
 }
 
-// charter returns what makes another node a holder of the authority: its key, its certificate
-// and the records of nodes.
-func (c *Cluster) charter() ([]byte, error) {
-	signer, err := c.authority.signer()
+// encode returns the authority as parseAuthority reads it. It is an error if the key is not here.
+func (a *Authority) encode() ([]byte, error) {
+	signer, err := a.signer()
 	if err != nil {
 		return nil, err
 	}
-	text, err := encodeAuthority(signer, c.authority.certificate.Raw)
+	return encodeAuthority(signer, a.certificate.Raw)
+}
+
+// charter returns what makes another node a holder of the authority: its key, its certificate
+// and the records of nodes.
+func (c *Cluster) charter() ([]byte, error) {
+	text, err := c.authority.latest().encode()
 	if err != nil {
 		return nil, err
 	}
 	out := &pb.Charter{Authority: text}
+	if _, s := c.authority.replaced(); s != nil && s.stage() < StageDone {
+		if out.Next, err = s.next.encode(); err != nil {
+			return nil, err
+		}
+		out.Succession = s.message
+	}
 	all, err := c.Nodes()
 	if err != nil {
 		return nil, err
@@ -265,7 +310,7 @@ func (c *Cluster) keepRecord(r Record) error {
 // the key. It stops a message from being used for another node or another time. All parts but
 // the last have a fixed length, so no two inputs give the same text.
 func entrustText(a *Authority, from, to NodeID, key []byte) []byte {
-	hash := a.hash()
+	hash := a.latest().hash()
 	return slices.Concat([]byte("symbio entrust v1\n"), hash[:], []byte(from), []byte(to), key)
 }
 

@@ -14,6 +14,9 @@ import (
 // another machine holds the authority. After an error it can be called again while OpenCluster finds the cluster.
 func (l Ledger) GiveUp(nodes map[string]*Key) error {
 	c := l.cluster
+	if c.Key().authority.succession.Load() != nil {
+		return ErrRotating
+	}
 	for dir, k := range nodes {
 		if err := l.release(k, dir); err != nil {
 			return err
@@ -30,8 +33,8 @@ func (l Ledger) GiveUp(nodes map[string]*Key) error {
 // list of removed nodes. Nodes that are not of the cluster are left alone.
 func (l Ledger) release(k *Key, dir string) error {
 	c := l.cluster
-	_, hash, err := MemberOf(dir)
-	if err == nil && hash != c.authority.hash() || c.revoked.Has(k.id) {
+	_, a, err := readMember(filepath.Join(dir, memberFile))
+	if err == nil && !a.is(c.authority) || c.revoked.Has(k.id) {
 		return nil
 	}
 	var r Record

@@ -98,7 +98,7 @@ func TestAuthorityIsGivenUp(t *testing.T) {
 	if _, err := second.Renew(identity.Peer{ID: desk.ID(), Authority: "home", Role: "node"}, request); err != nil {
 		t.Errorf("the other holder does not renew it: %v", err)
 	}
-	if _, _, err := identity.MemberOf(bobDir); err != nil {
+	if _, err := identity.MemberOf(bobDir); err != nil {
 		t.Error(err)
 	}
 }

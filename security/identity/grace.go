@@ -25,12 +25,12 @@ func (i *Identity) Expired() bool { return i.cred.isStored() && time.Now().After
 func (i *Identity) Overdue() error {
 	until := i.NotAfter().UTC().Format(time.RFC3339)
 	switch {
-	case i.Due() && i.Cluster() != nil && i.Cluster().Key().Locked():
+	case i.late() && i.Cluster() != nil && i.Cluster().Key().Locked():
 		return fmt.Errorf("this node's certificate in cluster %s ends at %s: %w", i.cred.authority.name, until, ErrLocked)
 	case i.Expired():
 		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.certificate_grace there says otherwise; after that, symbio cluster leave, then join",
 			i.cred.authority.name, until, Grace.Hours()/24)
-	case i.Cluster() == nil && i.Due():
+	case i.Cluster() == nil && i.late():
 		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.cred.authority.name, until)
 	}
 	return nil
@@ -59,13 +59,30 @@ func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace tim
 		return nil, fmt.Errorf("%w: it ended at %s, and is renewed for %v after that; join again, with a new token of `symbio cluster token`",
 			ErrExpired, leaf.NotAfter.UTC().Format(time.RFC3339), grace)
 	}
+	if err := c.checkOld(p, leaf, now); err != nil {
+		return nil, err
+	}
 	return c.Renew(p, r)
 }
 
-// verifyLate is verify for a certificate that may have ended.
+// checkOld returns an error if a certificate is of an authority that is not trusted any more and may not be renewed: its node,
+// role and labels must be recorded here, so that a copy of the old key lets nobody in.
+func (c *Cluster) checkOld(p Peer, leaf *x509.Certificate, now time.Time) error {
+	old, s := c.authority.replaced()
+	if s.stage() != StageDone || !old.certified(leaf) {
+		return nil
+	}
+	var r Record
+	if err := readJSON(c.recordFile(p.ID), &r); err != nil || r.Role != p.Role || r.Labels != p.Labels || now.Sub(s.message.GetSince().AsTime()) > LateRenewal {
+		return fmt.Errorf("%w: it is of an authority that was replaced; join again, with a new token of `symbio cluster token`", ErrExpired)
+	}
+	return nil
+}
+
+// verifyLate is verify for a certificate that may have ended, or is of an authority that was replaced.
 func (a *Authority) verifyLate(leaf *x509.Certificate, now time.Time) (Peer, error) {
 	if now.After(leaf.NotAfter) {
 		now = leaf.NotAfter
 	}
-	return a.verify(leaf, now)
+	return verifyBy(a.all(), leaf, now)
 }

@@ -1,11 +1,11 @@
 package identity
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,12 +18,13 @@ const roleNode = "node"
 // RenewHere on a machine that holds the authority; the reply is passed to Renewed. All methods may
 // be called from many goroutines.
 type Identity struct {
-	cred  credential
-	roots *x509.CertPool
+	cred credential
 	// revoked is nil for the local authority, which removes no nodes.
 	revoked *Revocations
 	// cluster is set once the authority is on this machine; see Cluster.
 	cluster atomic.Pointer[Cluster]
+	// taking is held while the authority or its successor changes.
+	taking sync.Mutex
 }
 
 // Issue returns an identity for the node with key k under this authority. Its certificate is
@@ -33,7 +34,7 @@ func (a *Authority) Issue(k *Key) (*Identity, error) {
 	if a == nil || k == nil || k.private == nil {
 		return nil, errors.New("issue an identity: no key or no authority")
 	}
-	i := &Identity{cred: credential{key: k, authority: a, as: Peer{ID: k.id, Authority: a.name, Role: roleNode}}, roots: a.roots()}
+	i := &Identity{cred: credential{key: k, authority: a, as: Peer{ID: k.id, Authority: a.name, Role: roleNode}}}
 	if _, err := i.cred.fresh(); err != nil {
 		return nil, err
 	}
@@ -50,8 +51,8 @@ func (i *Identity) Authority() string { return i.cred.authority.name }
 func (i *Identity) Tag() string { return i.cred.authority.tag }
 
 // Cluster returns the cluster whose authority is held on this machine, or nil: then other
-// nodes renew this node's certificate, or the authority is the local one. It may change from
-// nil while the node runs.
+// nodes renew this node's certificate, or the authority is the local one. It may change
+// while the node runs.
 func (i *Identity) Cluster() *Cluster { return i.cluster.Load() }
 
 // Revocations returns the list of nodes that were removed from the cluster, as far as this

@@ -38,7 +38,7 @@ func TestCertificateMustBeOfItsKey(t *testing.T) {
 	}
 	// Even the authority cannot give a node's id to another key.
 	forged := &Key{id: NodeID(strings.Repeat("ab", 16)), private: k.private}
-	c, err := a.certifyAs(Peer{ID: forged.id, Authority: a.name, Role: roleNode}, k.public(), time.Now())
+	c, err := a.certifyAs(Peer{ID: forged.id, Authority: a.name, Role: roleNode}, k.public(), time.Now(), nodeLife)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +94,12 @@ func TestOnlyTheExactURINamesANode(t *testing.T) {
 }
 
 func FuzzKeyFile(f *testing.F) {
-	data, err := newAuthority(Local)
+	data, err := newAuthority(Local, "")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	if data, err = newAuthority("home"); err != nil {
+	if data, err = newAuthority("home", ""); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)

@@ -75,7 +75,7 @@ type AuthorityKey struct {
 }
 
 // Key returns the key of the cluster's authority.
-func (c *Cluster) Key() AuthorityKey { return AuthorityKey{c.authority, c.dir} }
+func (c *Cluster) Key() AuthorityKey { return AuthorityKey{c.authority.latest(), c.dir} }
 
 // Locked reports whether this process lacks the authority's key. It can still list nodes and make
 // tokens.
@@ -83,8 +83,11 @@ func (k AuthorityKey) Locked() bool { return !k.authority.canSign() }
 
 // Lock encrypts the authority's key on the disk with a passphrase, and forgets it here; other
 // processes that have it keep it until Forget. Without the passphrase, or another holder, the key is lost. It
-// returns ErrLocked if it is locked already.
+// returns ErrLocked if it is locked already, and ErrRotating.
 func (k AuthorityKey) Lock(secret string) error {
+	if k.authority.succession.Load() != nil {
+		return ErrRotating
+	}
 	key, err := k.authority.signer()
 	if err != nil {
 		return err
@@ -179,7 +182,7 @@ func (k AuthorityKey) keep(key []byte) error {
 // Enlist stores a certificate for a node of this machine in dir, so that it needs no signature at its next
 // start. A node that has one there keeps it. The process that runs the node takes it up with Enlisted.
 func (c *Cluster) Enlist(k *Key, name, dir string) error {
-	if _, _, err := MemberOf(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := MemberOf(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if c.revoked.Has(k.id) {
@@ -206,7 +209,7 @@ func (c *Cluster) Enlisted(dir string) error {
 	if err != nil {
 		return err
 	}
-	if m.cred.authority.hash() != c.authority.hash() || m.cred.as != own.as {
+	if !m.cred.authority.is(c.authority) || m.cred.as != own.as {
 		return ErrOtherAuthority
 	}
 	own.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"symbio/internal/security/private"
@@ -28,16 +29,27 @@ type Admission struct {
 	authority *Authority
 	// removed is the authority's newest list of removed nodes; nil if it never removed one.
 	removed *pb.Revocations
+	// succession says what was before the authority, or comes after it; nil if it was not replaced.
+	succession *pb.Succession
 }
 
 // Save writes the admission into the node's directory dir, in place of an earlier membership. After
 // an error the certificate may have been stored without the list of removed nodes; it can be called
 // again. It blocks for the disk.
 func (a *Admission) Save(dir string) error {
+	if a.succession != nil {
+		if err := keepSuccession(dir, a.succession); err != nil {
+			return err
+		}
+	}
 	if err := saveMember(dir, a.leaf, a.authority); err != nil {
 		return err
 	}
-	r, err := openRevocations(a.authority, dir)
+	authority, err := a.authority.restored(dir)
+	if err != nil {
+		return err
+	}
+	r, err := openRevocations(authority, dir)
 	if err != nil {
 		return err
 	}
@@ -49,7 +61,7 @@ func (a *Admission) Save(dir string) error {
 // one.
 func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
-	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certificate.Raw})...)
+	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certifier(leaf).certificate.Raw})...)
 	if err := private.Replace(filepath.Join(dir, memberFile), data); err != nil {
 		return fmt.Errorf("keep the certificate: %w", err)
 	}
@@ -66,7 +78,10 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{cred: credential{key: k, authority: a, file: file}, roots: a.roots()}
+	if a, err = a.restored(dir); err != nil {
+		return nil, fmt.Errorf("cluster certificate: %w", err)
+	}
+	i := &Identity{cred: credential{key: k, authority: a, file: file}}
 	// A certificate that has ended is accepted here, because the node needs it to ask for the next
 	// one. One that is not valid yet is not.
 	p, err := a.verifyLate(leaf, time.Now())
@@ -89,15 +104,14 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	return i, nil
 }
 
-// MemberOf returns the name and the authority's hash of the cluster that the node with directory
-// dir has joined, whether or not the node still belongs to it. The error is fs.ErrNotExist if it
+// MemberOf returns the name of the cluster that the node with directory dir has joined, whether or not the node still belongs to it. The error is fs.ErrNotExist if it
 // has joined none. It needs no key and creates nothing.
-func MemberOf(dir string) (name string, hash [32]byte, err error) {
+func MemberOf(dir string) (name string, err error) {
 	_, a, err := readMember(filepath.Join(dir, memberFile))
 	if err != nil {
-		return "", hash, err
+		return "", err
 	}
-	return a.name, a.hash(), nil
+	return a.name, nil
 }
 
 // readMember reads a member file. It does not verify that the authority has signed the certificate;
@@ -129,9 +143,14 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 }
 
 // Due reports whether the node should ask for its next certificate: half the life of the current
-// one is over. It is always false for an identity that was made by Issue, which renews its
+// one is over, or its authority was replaced. It is always false for an identity that was made by Issue, which renews its
 // certificate by itself. A member that holds the authority is due, too; it renews with RenewHere.
-func (i *Identity) Due() bool { return i.cred.isStored() && aged(i.cred.leaf(), time.Now()) }
+func (i *Identity) Due() bool {
+	return i.late() || i.cred.isStored() && !i.cred.authority.issuer().certified(i.cred.leaf())
+}
+
+// late reports whether half the life of a member's certificate is over.
+func (i *Identity) late() bool { return i.cred.isStored() && aged(i.cred.leaf(), time.Now()) }
 
 // RenewRequest returns the request for the next certificate of the same key. It contains no name
 // and no role: the authority takes both from the current certificate.
@@ -149,12 +168,26 @@ func (i *Identity) Renewed(r *pb.RenewReply) error {
 	if err != nil {
 		return fmt.Errorf("the new certificate: %w", err)
 	}
+	if _, err := i.Rotation().Take(r.GetSuccession()); err != nil {
+		return fmt.Errorf("the new certificate: %w", err)
+	}
 	p, err := i.cred.authority.verify(leaf, time.Now())
 	if err != nil {
 		return fmt.Errorf("the new certificate: %w", err)
 	}
-	return i.cred.replace(p, leaf)
+	err = i.cred.replace(p, leaf)
+	if i.revoked != nil { // others are told that this node is certified
+		i.revoked.touch()
+	}
+	return err
 }
 
-// Fits reports whether the token is of the authority with that hash, as MemberOf returns it.
-func (t Token) Fits(hash [32]byte) bool { return t.hash == hash }
+// Fits reports whether the token is of the cluster that the node with directory dir has joined, also if that has another
+// authority by now.
+func (t Token) Fits(dir string) bool {
+	_, a, err := readMember(filepath.Join(dir, memberFile))
+	if err == nil {
+		a, err = a.restored(dir)
+	}
+	return err == nil && slices.ContainsFunc(a.all(), func(one *Authority) bool { return one.hash() == t.hash })
+}

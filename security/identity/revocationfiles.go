@@ -29,12 +29,13 @@ func (r *Revocations) read(k storedList) error {
 		return fmt.Errorf("read the list of removed nodes: %w", err)
 	}
 	list := &pb.Revocations{}
+	// A stored list may be by an authority that was replaced. It was taken while that was trusted.
 	// The epoch in the name must be the signed one, or a renamed file could keep a newer list from
 	// being written.
 	if err := proto.Unmarshal(data, list); err != nil || list.GetEpoch() != k.epoch {
 		return fmt.Errorf("%s holds no list of removed nodes; move it away", k.file)
 	}
-	if _, err := r.take(list); err != nil {
+	if _, err := r.take(list, r.authority.all()); err != nil {
 		return fmt.Errorf("%s: %w; move it away", k.file, err)
 	}
 	return nil

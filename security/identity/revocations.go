@@ -92,7 +92,7 @@ func (r *Revocations) Count() int {
 }
 
 // Current returns the list with the highest epoch, nil if there was never one, and a context that
-// ends with the next change. The list is shared: it must not be changed.
+// ends with the next change, also with one of the authority (Rotation). The list is shared: it must not be changed.
 func (r *Revocations) Current() (*pb.Revocations, context.Context) {
 	all, changed := r.Lists()
 	if len(all) == 0 {
@@ -123,7 +123,7 @@ func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	took, err := r.take(list)
+	took, err := r.take(list, r.authority.trusted())
 	if err != nil || !took {
 		return took, err
 	}
@@ -175,11 +175,24 @@ func (r *Revocations) add(id NodeID) error {
 	return r.sign(id)
 }
 
+// isUnsettled reports whether there is more than one list, or it is by an authority that was replaced. The caller holds r.mu.
+func (r *Revocations) isUnsettled() bool {
+	return len(r.lists) > 1 || len(r.lists) == 1 && !r.authority.issuer().signed(r.lists[0])
+}
+
+// touch ends the context of Lists without a change of the lists: the authority has changed.
+func (r *Revocations) touch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tell()
+	r.changed, r.tell = context.WithCancel(context.Background())
+}
+
 // settle signs one list in place of several where the authority's key is; elsewhere it does
 // nothing. Two machines that do so from the same lists sign the same one, since ids are sorted and
 // Ed25519 is deterministic. The caller holds r.mu.
 func (r *Revocations) settle() error {
-	for len(r.lists) > 1 && r.authority.canSign() && len(r.nodes) <= maxRemoved {
+	for r.isUnsettled() && r.authority.issuer().canSign() && len(r.nodes) <= maxRemoved {
 		err := r.sign()
 		if errors.Is(err, errStale) {
 			err = r.load()
@@ -206,29 +219,30 @@ func (r *Revocations) sign(more ...NodeID) error {
 		list.Nodes = append(list.Nodes, string(id))
 	}
 	slices.Sort(list.Nodes)
-	signer, err := r.authority.signer()
+	issuer := r.authority.issuer()
+	signer, err := issuer.signer()
 	if err != nil {
 		return err
 	}
-	list.Signature = ed25519.Sign(signer, r.text(list))
+	list.Signature = ed25519.Sign(signer, issuer.listText(list))
 	// Stored before it counts: a removal that was acknowledged survives a crash.
 	if err := r.write(list); errors.Is(err, fs.ErrExist) {
 		return errStale
 	} else if err != nil {
 		return fmt.Errorf("keep the list of removed nodes: %w", err)
 	}
-	_, err = r.take(list)
+	_, err = r.take(list, r.authority.trusted())
 	return errors.Join(err, r.keepAll())
 }
 
 // take verifies a list and makes it current, and drops the lists that it replaces. It returns false
-// if a current list says the same or more, and an error if the list is not signed by the authority
+// if a current list says the same or more, and an error if the list is not signed by one of the authorities in by,
 // or there are maxLists others. It does not write to the disk. The caller holds r.mu.
-func (r *Revocations) take(list *pb.Revocations) (bool, error) {
+func (r *Revocations) take(list *pb.Revocations, by []*Authority) (bool, error) {
 	if slices.ContainsFunc(r.lists, func(have *pb.Revocations) bool { return replaces(have, list) }) {
 		return false, nil
 	}
-	if err := r.check(list); err != nil {
+	if err := checkList(list, by); err != nil {
 		return false, err
 	}
 	// The caller may go on using its own list.
@@ -267,24 +281,28 @@ func replaces(a, b *pb.Revocations) bool {
 	return true
 }
 
-// check returns an error unless the authority signed the list and it has at most maxRemoved nodes.
+// checkList returns an error unless one of the authorities signed the list and it has at most maxRemoved nodes.
 // The length comes first: it bounds the text to verify.
-func (r *Revocations) check(list *pb.Revocations) error {
-	public, ok := r.authority.certificate.PublicKey.(ed25519.PublicKey)
+func checkList(list *pb.Revocations, by []*Authority) error {
 	switch {
 	case len(list.GetNodes()) > maxRemoved:
 		return fmt.Errorf("a list of removed nodes has %d, the most is %d", len(list.GetNodes()), maxRemoved)
-	case !ok || !ed25519.Verify(public, r.text(list), list.GetSignature()):
+	case !slices.ContainsFunc(by, func(a *Authority) bool { return a.signed(list) }):
 		return errors.New("a list of removed nodes is not signed by the cluster's authority")
 	}
 	return nil
 }
 
-// text returns what the signature covers: a line for its purpose, the hash of the authority's
+// signed reports whether the authority has signed the list.
+func (a *Authority) signed(list *pb.Revocations) bool {
+	return ed25519.Verify(a.public(), a.listText(list), list.GetSignature())
+}
+
+// listText returns what the signature of a list covers: a line for its purpose, the hash of the authority's
 // certificate, the epoch in 8 bytes, and each id behind its length in 4 bytes, big-endian. The hash
 // makes a list mean nothing in another cluster; with the lengths no two lists give the same text.
-func (r *Revocations) text(list *pb.Revocations) []byte {
-	hash := r.authority.hash()
+func (a *Authority) listText(list *pb.Revocations) []byte {
+	hash := a.hash()
 	b := append([]byte("symbio removed nodes v1\n"), hash[:]...)
 	b = binary.BigEndian.AppendUint64(b, list.GetEpoch())
 	for _, id := range list.GetNodes() {

@@ -7,7 +7,8 @@ import (
 
 // ServerTLS returns the configuration of a listener: TLS 1.3, with a certificate required from
 // every client and verified like a server's. It presents the newest certificate at each handshake.
-// Each call returns a new value, which the caller may change.
+// Each call returns a new value, which the caller may change. It is for one handshake, or few, since the authorities that are
+// trusted may change.
 func (i *Identity) ServerTLS() *tls.Config { return handshake{i, "h2"}.server() }
 
 // BrowserTLS returns the configuration of a listener for browsers, which speak HTTP. A client
@@ -18,6 +19,11 @@ func BrowserTLS(i *Identity) *tls.Config {
 	verify := c.VerifyConnection
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	c.NextProtos = []string{"h2", "http/1.1"}
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := c.Clone()
+		now.ClientCAs = roots(i.cred.authority.trusted())
+		return now, nil
+	}
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
 			return nil
@@ -40,8 +46,8 @@ type handshake struct {
 func (h handshake) server() *tls.Config {
 	c := h.config("")
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	c.ClientCAs = h.id.roots
-	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.id.cred.fresh() }
+	c.ClientCAs = roots(h.id.cred.authority.trusted())
+	c.GetCertificate = h.id.cred.forServer
 	return c
 }
 
@@ -54,9 +60,11 @@ func (i *Identity) ClientTLS(expect NodeID) *tls.Config { return handshake{i, "h
 // certificate, is the expected node; see dnsName.
 func (h handshake) client(expect NodeID) *tls.Config {
 	c := h.config(expect)
-	c.RootCAs = h.id.roots
+	trusted := h.id.cred.authority.trusted()
+	c.RootCAs = roots(trusted)
+	c.NextProtos = append(c.NextProtos, trustProtocol(trusted[len(trusted)-1]))
 	c.ServerName = dnsName(expect, h.id.cred.authority.name)
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.id.cred.fresh() }
+	c.GetClientCertificate = h.id.cred.forClient
 	return c
 }
 

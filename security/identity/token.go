@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -131,32 +132,38 @@ func (t Token) ClientTLS() *tls.Config {
 }
 
 // verify finds the token's authority among the certificates after the first one, by its hash, and
-// verifies the first one with it. It returns ErrWrongCluster if the authority is not there, or is a
+// verifies the one in front of it, which must be for the same key as the first one. It returns ErrWrongCluster if the authority is not there, or is a
 // local one.
 func (t Token) verify(chain []*x509.Certificate) (*Authority, Peer, error) {
 	for i, c := range chain {
-		if i == 0 || sha256.Sum256(c.Raw) != t.hash {
+		if i == 0 || sha256.Sum256(c.Raw) != t.hash || !bytes.Equal(chain[i-1].RawSubjectPublicKeyInfo, chain[0].RawSubjectPublicKeyInfo) {
 			continue
 		}
 		a, err := trust(c)
 		if err != nil || a.name == Local {
 			return nil, Peer{}, ErrWrongCluster
 		}
-		p, err := a.verify(chain[0], time.Now())
+		p, err := a.verify(chain[i-1], time.Now())
 		return a, p, err
 	}
 	return nil, Peer{}, ErrWrongCluster
 }
 
-// verify returns the node that a certificate is for, if this authority has signed it and it is
+// verify returns the node that a certificate is for, if a trusted authority has signed it and it is
 // valid at now, or would be with a clock that is up to skew wrong. An x509.CertificateInvalidError
 // says why it is not.
 func (a *Authority) verify(leaf *x509.Certificate, now time.Time) (Peer, error) {
+	return verifyBy(a.trusted(), leaf, now)
+}
+
+// verifyBy is verify for some authorities of one name.
+func verifyBy(all []*Authority, leaf *x509.Certificate, now time.Time) (Peer, error) {
+	pool, name := roots(all), all[0].name
 	var err error
 	// Only an error about the time is tried again with another one.
 	for _, off := range []time.Duration{0, skew, -skew} {
 		_, err = leaf.Verify(x509.VerifyOptions{
-			Roots: a.roots(), CurrentTime: now.Add(off), DNSName: dnsName("", a.name),
+			Roots: pool, CurrentTime: now.Add(off), DNSName: dnsName("", name),
 			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		})
 		if invalid := (x509.CertificateInvalidError{}); !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
@@ -167,7 +174,7 @@ func (a *Authority) verify(leaf *x509.Certificate, now time.Time) (Peer, error) 
 		return Peer{}, err
 	}
 	p, err := peerOf(leaf)
-	if err == nil && p.Authority != a.name {
+	if err == nil && p.Authority != name {
 		err = ErrNotNode
 	}
 	return p, err
@@ -215,14 +222,23 @@ func (t Token) Accept(reply *pb.JoinReply, k *Key) (*Admission, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the answer holds no authority: %w", err)
 	}
-	a, p, err := t.verify([]*x509.Certificate{leaf, ca})
+	by := t
+	if s := reply.GetSuccession(); sha256.Sum256(s.GetOld()) == t.hash {
+		if _, next, err := checkSuccession(s); err == nil {
+			by.hash = next.hash() // unless it is StageTrust
+		}
+	}
+	a, p, err := by.verify([]*x509.Certificate{leaf, ca})
+	if errors.Is(err, ErrWrongCluster) {
+		a, p, err = t.verify([]*x509.Certificate{leaf, ca})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the answer's certificate: %w", err)
 	}
 	if p.ID != k.id {
 		return nil, fmt.Errorf("the answer's certificate: %w: it is for %s", ErrWrongNode, p.ID)
 	}
-	return &Admission{Peer: p, NotAfter: leaf.NotAfter, leaf: leaf, authority: a, removed: reply.GetRevocations()}, nil
+	return &Admission{Peer: p, NotAfter: leaf.NotAfter, leaf: leaf, authority: a, removed: reply.GetRevocations(), succession: reply.GetSuccession()}, nil
 }
 
 // Explain turns an error of the handshake with ClientTLS into one of this package's with words for

@@ -51,7 +51,7 @@ type admission struct {
 // join here. onRefused is called for each refused connection with the reason, but not for
 // connections that just went away.
 func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(net.Addr, error)) *admission {
-	server, reversed, gossip := id.ServerTLS(), id.ProtocolServerTLS(identity.ReverseProtocol), id.ProtocolServerTLS(identity.GossipProtocol)
+	server := id.ServerTLS()
 	var joining *tls.Config // nil: no node can join here
 	if g != nil {
 		joining = id.JoinTLS()
@@ -61,11 +61,11 @@ func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(n
 		case joining != nil && id.Cluster() != nil && slices.Contains(hello.SupportedProtos, identity.JoinProtocol):
 			return joining, nil
 		case slices.Contains(hello.SupportedProtos, identity.ReverseProtocol):
-			return reversed, nil
+			return id.ProtocolServerTLS(identity.ReverseProtocol), nil
 		case slices.Contains(hello.SupportedProtos, identity.GossipProtocol):
-			return gossip, nil
+			return id.ProtocolServerTLS(identity.GossipProtocol), nil
 		}
-		return nil, nil
+		return id.ServerTLS(), nil // the authorities that are trusted may have changed
 	}
 	return &admission{
 		TransportCredentials: credentials.NewTLS(server),

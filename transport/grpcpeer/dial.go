@@ -19,6 +19,7 @@ var (
 	// connected.
 	errNoAddress      = errors.New("none of its addresses can be reached from here; a node without a cluster identity meets nodes of this machine only")
 	errNewHint        = errors.New("another hint of it came meanwhile")
+	errReplaced       = errors.New("the cluster has another authority now, and this node got a certificate of it there")
 	errSelf           = errors.New("this node itself answers there")
 	errDuplicateThere = errors.New("a node with this node's own identity answers there: was its folder copied? Give one of the two a new key")
 )
@@ -112,6 +113,9 @@ func (n *dialer) dialOne(at endpoint, expect community.NodeID, took *time.Durati
 	*took = time.Since(began)
 	if err != nil {
 		raw.Close()
+		if n.renewal.isReplaced(n.cfg.Identity.Explain(err)) && n.renewal.renewAt(at, expect) == nil {
+			return nil, errReplaced
+		}
 		if ctx.Err() == context.DeadlineExceeded {
 			err = fmt.Errorf("it took the connection and did not answer within %v: its process hangs, or large packets are lost on the way "+
 				"(the MTU of a VPN or tunnel; try ping -M do -s 1400 HOST): %w", handshakeTimeout, err)
@@ -175,7 +179,7 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 	l.certs.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
 	l.certs.theirs.extend(leaf.NotAfter)
 	l.certs.ours.extend(shown)
-	l.events = linkEvents{n.renewal.addRevocations, n.duplicates.onAlarm, n.introduced.Add, n.undelivered}
+	l.events = linkEvents{n.renewal.addRevocations, n.renewal.takeStanding, n.duplicates.onAlarm, n.introduced.Add, n.undelivered}
 	l.wire.raw, l.clock = w.raw, n.cfg.Clock
 	l.wire.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
 	self := n.duplicates.describeRequest()

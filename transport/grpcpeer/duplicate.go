@@ -141,7 +141,7 @@ func (n *duplicates) describeRequest() *pb.DescribeRequest {
 	removed, more := revocationLists(n.cfg.Identity)
 	return &pb.DescribeRequest{
 		Protocol: protocol.toWire(), Name: n.cfg.Name, Run: n.run.Mark(),
-		Revocations: removed, MoreRevocations: more,
+		Revocations: removed, MoreRevocations: more, Standing: n.cfg.Identity.Rotation().Standing(),
 	}
 }
 

@@ -80,6 +80,8 @@ type NodeStatus struct {
 	ClockAhead *time.Duration
 	// Authority says that it holds the cluster's authority, or that it did when it was connected.
 	Authority bool
+	// Rotation is how far a connected node is in a rotation of the authority (identity.Rotation.Progress).
+	Rotation string
 	// Since is when the state began.
 	Since time.Time
 }

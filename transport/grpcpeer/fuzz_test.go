@@ -131,7 +131,7 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, events: linkEvents{func(community.NodeID, ...*pb.Revocations) {}, func(*pb.Run) {}, introduced.New(someID(0)).Add, nil},
+		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, events: linkEvents{func(community.NodeID, ...*pb.Revocations) {}, func(community.NodeID, *pb.Standing) {}, func(*pb.Run) {}, introduced.New(someID(0)).Add, nil},
 			unlinked: make(chan struct{}, 1)}
 		announced := announcements{link: l, lease: c.Attach(l.peer), members: map[community.MemberID]struct{}{}}
 		_ = announced.apply(&m)
@@ -151,7 +151,7 @@ func FuzzNodeDescriptor(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		l := &link{wire: linkWire{client: says{d: &m}}, peer: community.Peer{ID: someNode}, events: linkEvents{revocations: func(community.NodeID, ...*pb.Revocations) {}}}
+		l := &link{wire: linkWire{client: says{d: &m}}, peer: community.Peer{ID: someNode}, events: linkEvents{revocations: func(community.NodeID, ...*pb.Revocations) {}, standing: func(community.NodeID, *pb.Standing) {}}}
 		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)

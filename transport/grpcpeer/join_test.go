@@ -51,7 +51,7 @@ func (l *lan) member(k *identity.Key, name string) *identity.Identity {
 		return i
 	}
 	dir := filepath.Join(l.Dir(), name, "member")
-	if _, _, err := identity.MemberOf(dir); err != nil {
+	if _, err := identity.MemberOf(dir); err != nil {
 		holder := l.identity(seed)
 		token := l.token("")
 		a, b := net.Pipe()

@@ -68,10 +68,11 @@ type linkWire struct {
 	client  pb.PeerClient
 }
 
-// linkEvents has the functions that get what the node of a link announces: lists of removed nodes, a twin
+// linkEvents has the functions that get what the node of a link announces: lists of removed nodes, how far it is in a rotation of the authority, a twin
 // of this node, introductions, and sends that failed.
 type linkEvents struct {
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
+	standing      func(from community.NodeID, s *pb.Standing)
 	duplicate     func(mark *pb.Run)
 	introductions func(from community.NodeID, addr string, sent *pb.Introductions)
 	undelivered   func(community.DeliveryFailure)
@@ -283,6 +284,8 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 		return bye
 	case *pb.CatalogEvent_Revocations:
 		c.link.events.revocations(c.link.peer.ID, e.Revocations)
+	case *pb.CatalogEvent_Standing:
+		c.link.events.standing(c.link.peer.ID, e.Standing)
 	case *pb.CatalogEvent_Duplicate:
 		c.link.events.duplicate(e.Duplicate)
 	case *pb.CatalogEvent_Introductions:
@@ -321,6 +324,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	l.peer.Name, l.peer.MaxMessage = clean(d.GetName()), min(l.limits.Message, calls.MessageSize(d.GetMaxMessage()))
 	l.about.authority.Store(d.GetHoldsAuthority())
 	l.about.instance = d.GetRun().GetInstance()
+	l.events.standing(l.peer.ID, d.GetStanding()) // first: the lists may be by a new authority
 	l.events.revocations(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", calls.ErrProtocol)

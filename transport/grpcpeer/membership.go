@@ -76,6 +76,7 @@ func (m *membership) of(id community.NodeID) *member {
 
 // Seen takes a record that gossip has brought (gossip.Config.Seen).
 func (m *membership) Seen(node *gossip.Node) {
+	m.candidates.dialer.renewal.takeStanding(node.ID, node.Statement.GetStanding())
 	m.mu.Lock()
 	one := m.of(node.ID)
 	one.node, one.alive = node, true
@@ -304,7 +305,7 @@ func (m *membership) startGossip(host community.Host) error {
 // describe returns what this node says of itself by gossip.
 func (m *membership) describe() *pb.Statement {
 	return &pb.Statement{Name: m.cfg.Name, Protocol: protocol.toWire(), Catalog: catalogTo(m.host.Catalog()),
-		MaxMessage: uint64(m.cfg.Limits.Message), HoldsAuthority: m.cfg.Identity.Cluster() != nil}
+		MaxMessage: uint64(m.cfg.Limits.Message), HoldsAuthority: m.cfg.Identity.Cluster() != nil, Standing: m.cfg.Identity.Rotation().Standing()}
 }
 
 // meet tells gossip of a node that has dialed this one, and says that it can be dialed at addr.

@@ -56,7 +56,7 @@ func New(cfg Config) (*Network, error) {
 	admission := newAdmission(cfg.Identity, cfg.Limits, w.join, n.refuseConnection)
 
 	duplicates := &duplicates{local: n, fatal: make(chan error, 1)}
-	renewal := &renewal{local: n, conns: admission.conns}
+	renewal := &renewal{local: n, conns: admission.conns, woken: make(chan struct{}, 1)}
 	dial := newDialer(n, admission.conns, duplicates, renewal)
 	w.candidates = newCandidates(n, dial)
 	renewal.members = w.candidates.members

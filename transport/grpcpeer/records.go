@@ -158,6 +158,13 @@ func (n *Network) Nodes() []NodeStatus {
 	all = append(all, n.candidates.members.list(listed)...)
 	all = append(all, n.candidates.list(listed)...)
 	all = append(all, n.records.list(listed)...)
+	r := n.cfg.Identity.Rotation()
+	all[0].Rotation = r.Progress(r.Standing())
+	for i, s := range all[1:] {
+		if s.State == StateConnected {
+			all[i+1].Rotation = r.Progress(n.server.renewal.standing(s.ID))
+		}
+	}
 	slices.SortStableFunc(all[1:], func(a, b NodeStatus) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
 	})

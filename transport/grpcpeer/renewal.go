@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
@@ -21,6 +23,9 @@ type renewal struct {
 	*local
 	conns   *connTable
 	members *membership
+	// standings are those of other nodes in a rotation of the authority, and woken gets a value when one is new.
+	standings sync.Map // community.NodeID -> *pb.Standing
+	woken     chan struct{}
 }
 
 // addRevocations merges lists of removed nodes from another node. Only lists signed by the
@@ -46,12 +51,13 @@ func revocationLists(id *identity.Identity) (newest *pb.Revocations, more []*pb.
 	return all[0], all[1:]
 }
 
-// clusterFeed computes what one watcher is told about the cluster: new lists of removed nodes, and
-// that this node holds the authority. It is used by the goroutine of one Watch stream.
+// clusterFeed computes what one watcher is told about the cluster: new lists of removed nodes, how far
+// this node is in a rotation of the authority, and that it holds that. It is used by the goroutine of one Watch stream.
 type clusterFeed struct {
 	identity *identity.Identity
 	sent     map[string]bool // signatures of lists
 	holds    bool            // this node holds the authority, and the watcher knows
+	standing *pb.Standing    // in a rotation of the authority
 }
 
 // events returns the events that were not sent before, and a context that ends when there may be
@@ -61,6 +67,10 @@ func (b *clusterFeed) events() (events []*pb.CatalogEvent, changed context.Conte
 	if !b.holds && b.identity.Cluster() != nil {
 		b.holds = true
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_HoldsAuthority{HoldsAuthority: true}})
+	}
+	if s := b.identity.Rotation().Standing(); s != nil && !proto.Equal(s, b.standing) {
+		b.standing = s
+		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Standing{Standing: s}})
 	}
 	now := map[string]bool{}
 	for _, list := range lists {
@@ -121,8 +131,9 @@ const (
 
 var errNoAuthority = errors.New("no node that holds the cluster's authority is connected; start one, or check the network to it")
 
-// run renews this node's certificate once half of its life is over, presents it on open links, and
-// closes connections whose certificates have ended, every renewCheck until ctx ends. A failed
+// run renews this node's certificate once half of its life is over, presents it on open links,
+// closes connections whose certificates have ended, and goes on with a rotation of the authority, every renewCheck and when
+// there is news of a rotation, until ctx ends. A failed
 // renewal is tried again each minute and logged once an hour: half of a certificate's life is left
 // for it.
 func (n *renewal) run(ctx context.Context) {
@@ -130,6 +141,7 @@ func (n *renewal) run(ctx context.Context) {
 	defer check.Stop()
 	var warned time.Time
 	for {
+		_, changed := n.cfg.Identity.Revocations().Current() // also ends with a stage of a rotation
 		if n.cfg.Identity.Due() {
 			err := n.renewNow(ctx)
 			switch {
@@ -142,8 +154,11 @@ func (n *renewal) run(ctx context.Context) {
 		}
 		n.showAll(ctx)
 		n.closeExpired(time.Now())
+		n.rotate(ctx)
 		select {
 		case <-check.C:
+		case <-n.woken:
+		case <-changed.Done():
 		case <-ctx.Done():
 			return
 		}

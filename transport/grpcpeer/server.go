@@ -94,12 +94,14 @@ func (s *server) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.NodeD
 	if err := s.duplicates.checkCaller(ctx, remote, r.GetRun()); err != nil {
 		return nil, err
 	}
+	s.renewal.takeStanding(remote.ID, r.GetStanding())
 	s.renewal.addRevocations(remote.ID, append(r.GetMoreRevocations(), r.GetRevocations())...)
 	s.recordPort(remote, r.GetPort())
 	removed, more := revocationLists(s.cfg.Identity)
 	return &pb.NodeDescriptor{
 		Revocations:     removed,
 		MoreRevocations: more,
+		Standing:        s.cfg.Identity.Rotation().Standing(),
 		HoldsAuthority:  s.cfg.Identity.Cluster() != nil,
 		Run:             s.run.Mark(),
 

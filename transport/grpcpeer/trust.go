@@ -39,6 +39,11 @@ func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 	if !ok {
 		return community.ErrUnavailable
 	}
+	return n.server.renewal.entrust(ctx, l, c)
+}
+
+// entrust seals what this node has of the authority, and of the one that replaces it, for the node of l.
+func (n *renewal) entrust(ctx context.Context, l *link, c *identity.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	trust := pb.NewTrustClient(l.wire.grpc)

@@ -26,6 +26,114 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type RotateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Begin. Without it the node goes on with a rotation that is under way.
+	Begin bool `protobuf:"varint,1,opt,name=begin,proto3" json:"begin,omitempty"`
+	// Do not wait for nodes that are not connected.
+	Now           bool `protobuf:"varint,2,opt,name=now,proto3" json:"now,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateRequest) Reset() {
+	*x = RotateRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateRequest) ProtoMessage() {}
+
+func (x *RotateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateRequest.ProtoReflect.Descriptor instead.
+func (*RotateRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RotateRequest) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
+func (x *RotateRequest) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+type RotateReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Succession.
+	Stage uint32 `protobuf:"varint,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// Names of the nodes that the stage waits for; with now, of connected ones only.
+	Waiting       []string `protobuf:"bytes,2,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateReply) Reset() {
+	*x = RotateReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateReply) ProtoMessage() {}
+
+func (x *RotateReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateReply.ProtoReflect.Descriptor instead.
+func (*RotateReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RotateReply) GetStage() uint32 {
+	if x != nil {
+		return x.Stage
+	}
+	return 0
+}
+
+func (x *RotateReply) GetWaiting() []string {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
 type AuthorityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With neither nothing changes.
@@ -41,7 +149,7 @@ type AuthorityRequest struct {
 
 func (x *AuthorityRequest) Reset() {
 	*x = AuthorityRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -53,7 +161,7 @@ func (x *AuthorityRequest) String() string {
 func (*AuthorityRequest) ProtoMessage() {}
 
 func (x *AuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[0]
+	mi := &file_symbio_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -66,7 +174,7 @@ func (x *AuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorityRequest.ProtoReflect.Descriptor instead.
 func (*AuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AuthorityRequest) GetChange() isAuthorityRequest_Change {
@@ -124,7 +232,7 @@ type AuthorityReply struct {
 
 func (x *AuthorityReply) Reset() {
 	*x = AuthorityReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +244,7 @@ func (x *AuthorityReply) String() string {
 func (*AuthorityReply) ProtoMessage() {}
 
 func (x *AuthorityReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[1]
+	mi := &file_symbio_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +257,7 @@ func (x *AuthorityReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorityReply.ProtoReflect.Descriptor instead.
 func (*AuthorityReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AuthorityReply) GetHeld() bool {
@@ -178,7 +286,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -190,7 +298,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[2]
+	mi := &file_symbio_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -203,7 +311,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DrainRequest) GetUndo() bool {
@@ -233,7 +341,7 @@ type DrainState struct {
 
 func (x *DrainState) Reset() {
 	*x = DrainState{}
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +353,7 @@ func (x *DrainState) String() string {
 func (*DrainState) ProtoMessage() {}
 
 func (x *DrainState) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[3]
+	mi := &file_symbio_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +366,7 @@ func (x *DrainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainState.ProtoReflect.Descriptor instead.
 func (*DrainState) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DrainState) GetDraining() bool {
@@ -296,7 +404,7 @@ type Work struct {
 
 func (x *Work) Reset() {
 	*x = Work{}
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +416,7 @@ func (x *Work) String() string {
 func (*Work) ProtoMessage() {}
 
 func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[4]
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,7 +429,7 @@ func (x *Work) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Work.ProtoReflect.Descriptor instead.
 func (*Work) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Work) GetKind() string {
@@ -355,7 +463,7 @@ type PromoteRequest struct {
 
 func (x *PromoteRequest) Reset() {
 	*x = PromoteRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +475,7 @@ func (x *PromoteRequest) String() string {
 func (*PromoteRequest) ProtoMessage() {}
 
 func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[5]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +488,7 @@ func (x *PromoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PromoteRequest) GetNode() string {
@@ -398,7 +506,7 @@ type PromoteReply struct {
 
 func (x *PromoteReply) Reset() {
 	*x = PromoteReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +518,7 @@ func (x *PromoteReply) String() string {
 func (*PromoteReply) ProtoMessage() {}
 
 func (x *PromoteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +531,7 @@ func (x *PromoteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReply.ProtoReflect.Descriptor instead.
 func (*PromoteReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 type ReloadRequest struct {
@@ -436,7 +544,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +556,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +569,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReloadRequest) GetConfiguration() bool {
@@ -483,7 +591,7 @@ type ReloadReply struct {
 
 func (x *ReloadReply) Reset() {
 	*x = ReloadReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +603,7 @@ func (x *ReloadReply) String() string {
 func (*ReloadReply) ProtoMessage() {}
 
 func (x *ReloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +616,7 @@ func (x *ReloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadReply.ProtoReflect.Descriptor instead.
 func (*ReloadReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReloadReply) GetChanged() []string {
@@ -533,7 +641,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +653,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +666,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 type StatusReply struct {
@@ -586,7 +694,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +706,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +719,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StatusReply) GetId() string {
@@ -708,7 +816,7 @@ type ModelHealth struct {
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +828,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +841,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelHealth) GetModel() string {
@@ -783,7 +891,7 @@ type SourceHealth struct {
 
 func (x *SourceHealth) Reset() {
 	*x = SourceHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +903,7 @@ func (x *SourceHealth) String() string {
 func (*SourceHealth) ProtoMessage() {}
 
 func (x *SourceHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +916,7 @@ func (x *SourceHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
 func (*SourceHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SourceHealth) GetName() string {
@@ -840,7 +948,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +960,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +973,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -915,7 +1023,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1035,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1048,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LocatedMember) GetId() string {
@@ -1015,7 +1123,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1135,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1148,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -1066,7 +1174,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1186,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1199,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MemberChange) GetType() string {
@@ -1139,7 +1247,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1259,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1272,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodesRequest) GetLoad() bool {
@@ -1210,15 +1318,18 @@ type Node struct {
 	// How far its clock is ahead of this node's, in seconds, as it says; not there if it is not known.
 	ClockAhead *float64 `protobuf:"fixed64,64,opt,name=clock_ahead,json=clockAhead,proto3,oneof" json:"clock_ahead,omitempty"`
 	// Its role, and the labels that the cluster's authority has certified; empty while it is not connected.
-	Role          string            `protobuf:"bytes,65,opt,name=role,proto3" json:"role,omitempty"`
-	Certified     map[string]string `protobuf:"bytes,66,rep,name=certified,proto3" json:"certified,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Role      string            `protobuf:"bytes,65,opt,name=role,proto3" json:"role,omitempty"`
+	Certified map[string]string `protobuf:"bytes,66,rep,name=certified,proto3" json:"certified,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// In a rotation of the authority: old = it does not know of it, trusts = it trusts both authorities, certified = its
+	// certificate is by the new one. Not there if there is none, or it is not known.
+	Rotation      *string `protobuf:"bytes,67,opt,name=rotation,proto3,oneof" json:"rotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1341,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1354,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Node) GetId() string {
@@ -1393,6 +1504,13 @@ func (x *Node) GetCertified() map[string]string {
 	return nil
 }
 
+func (x *Node) GetRotation() string {
+	if x != nil && x.Rotation != nil {
+		return *x.Rotation
+	}
+	return ""
+}
+
 // Process is what a running node takes of its machine. A node that is left alone for long takes the same.
 type Process struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1407,7 +1525,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1537,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1550,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Process) GetGoroutines() uint32 {
@@ -1465,7 +1583,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1595,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1608,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -1512,7 +1630,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1642,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1655,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -1571,7 +1689,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1701,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1714,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -1621,7 +1739,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1751,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1764,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -1701,7 +1819,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1831,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1844,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -1760,7 +1878,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1890,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1903,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1854,7 +1972,7 @@ type CallEvent struct {
 
 func (x *CallEvent) Reset() {
 	*x = CallEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1984,7 @@ func (x *CallEvent) String() string {
 func (*CallEvent) ProtoMessage() {}
 
 func (x *CallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1997,7 @@ func (x *CallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
 func (*CallEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CallEvent) GetEvent() isCallEvent_Event {
@@ -1958,7 +2076,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2088,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2101,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -2024,7 +2142,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2154,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2167,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -2073,7 +2191,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2203,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2216,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -2145,7 +2263,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2275,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2288,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -2194,7 +2312,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2324,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2337,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -2263,7 +2381,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2393,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2406,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Event) GetJson() []byte {
@@ -2338,7 +2456,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2468,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2481,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -2462,7 +2580,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2592,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2605,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Picture) GetType() string {
@@ -2524,7 +2642,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2654,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2667,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConverseRequest) GetSay() isConverseRequest_Say {
@@ -2702,7 +2820,7 @@ type NextMessage struct {
 
 func (x *NextMessage) Reset() {
 	*x = NextMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2832,7 @@ func (x *NextMessage) String() string {
 func (*NextMessage) ProtoMessage() {}
 
 func (x *NextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2845,7 @@ func (x *NextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
 func (*NextMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NextMessage) GetText() string {
@@ -2758,7 +2876,7 @@ type ChangeSettings struct {
 
 func (x *ChangeSettings) Reset() {
 	*x = ChangeSettings{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +2888,7 @@ func (x *ChangeSettings) String() string {
 func (*ChangeSettings) ProtoMessage() {}
 
 func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +2901,7 @@ func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettings.ProtoReflect.Descriptor instead.
 func (*ChangeSettings) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ChangeSettings) GetModel() string {
@@ -2815,7 +2933,7 @@ type Compact struct {
 
 func (x *Compact) Reset() {
 	*x = Compact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +2945,7 @@ func (x *Compact) String() string {
 func (*Compact) ProtoMessage() {}
 
 func (x *Compact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +2958,7 @@ func (x *Compact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compact.ProtoReflect.Descriptor instead.
 func (*Compact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 type Clear struct {
@@ -2851,7 +2969,7 @@ type Clear struct {
 
 func (x *Clear) Reset() {
 	*x = Clear{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2981,7 @@ func (x *Clear) String() string {
 func (*Clear) ProtoMessage() {}
 
 func (x *Clear) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2994,7 @@ func (x *Clear) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clear.ProtoReflect.Descriptor instead.
 func (*Clear) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 type SteerMessage struct {
@@ -2890,7 +3008,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +3020,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +3033,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -2940,7 +3058,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2952,7 +3070,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2965,7 +3083,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 type AskTranscript struct {
@@ -2976,7 +3094,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3106,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3119,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 type SteerRequest struct {
@@ -3017,7 +3135,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3029,7 +3147,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3042,7 +3160,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -3085,7 +3203,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3215,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3228,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -3165,7 +3283,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3295,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3308,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -3215,7 +3333,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3345,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3358,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -3298,7 +3416,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3428,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3441,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -3385,7 +3503,7 @@ type InterruptRequest struct {
 
 func (x *InterruptRequest) Reset() {
 	*x = InterruptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3515,7 @@ func (x *InterruptRequest) String() string {
 func (*InterruptRequest) ProtoMessage() {}
 
 func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3528,7 @@ func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
 func (*InterruptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *InterruptRequest) GetMember() string {
@@ -3435,7 +3553,7 @@ type InterruptReply struct {
 
 func (x *InterruptReply) Reset() {
 	*x = InterruptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3565,7 @@ func (x *InterruptReply) String() string {
 func (*InterruptReply) ProtoMessage() {}
 
 func (x *InterruptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3578,7 @@ func (x *InterruptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
 func (*InterruptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InterruptReply) GetInterrupted() bool {
@@ -3508,7 +3626,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3638,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3651,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ConversationRequest) GetMember() string {
@@ -3562,7 +3680,7 @@ type ConversationReply struct {
 
 func (x *ConversationReply) Reset() {
 	*x = ConversationReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +3692,7 @@ func (x *ConversationReply) String() string {
 func (*ConversationReply) ProtoMessage() {}
 
 func (x *ConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +3705,7 @@ func (x *ConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
 func (*ConversationReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ConversationReply) GetMember() string {
@@ -3656,7 +3774,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3786,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3799,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetRequest) GetOnce() bool {
@@ -3709,7 +3827,7 @@ type FleetChange struct {
 
 func (x *FleetChange) Reset() {
 	*x = FleetChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3839,7 @@ func (x *FleetChange) String() string {
 func (*FleetChange) ProtoMessage() {}
 
 func (x *FleetChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3852,7 @@ func (x *FleetChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
 func (*FleetChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FleetChange) GetNodes() []*FleetNode {
@@ -3790,7 +3908,7 @@ type FleetPart struct {
 
 func (x *FleetPart) Reset() {
 	*x = FleetPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3920,7 @@ func (x *FleetPart) String() string {
 func (*FleetPart) ProtoMessage() {}
 
 func (x *FleetPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3933,7 @@ func (x *FleetPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
 func (*FleetPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FleetPart) GetChange() *FleetChange {
@@ -3888,7 +4006,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4018,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4031,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FleetNode) GetId() string {
@@ -4082,7 +4200,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4094,7 +4212,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4107,7 +4225,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -4259,7 +4377,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +4389,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +4402,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -4338,7 +4456,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4350,7 +4468,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4363,7 +4481,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -4428,7 +4546,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4558,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4571,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RunTaskRequest) GetAgent() string {
@@ -4541,7 +4659,7 @@ type RunTaskEvent struct {
 
 func (x *RunTaskEvent) Reset() {
 	*x = RunTaskEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +4671,7 @@ func (x *RunTaskEvent) String() string {
 func (*RunTaskEvent) ProtoMessage() {}
 
 func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +4684,7 @@ func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
 func (*RunTaskEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
@@ -4640,7 +4758,7 @@ type TaskPlace struct {
 
 func (x *TaskPlace) Reset() {
 	*x = TaskPlace{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4652,7 +4770,7 @@ func (x *TaskPlace) String() string {
 func (*TaskPlace) ProtoMessage() {}
 
 func (x *TaskPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4665,7 +4783,7 @@ func (x *TaskPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
 func (*TaskPlace) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TaskPlace) GetNode() string {
@@ -4712,7 +4830,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +4842,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +4855,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TaskResult) GetText() string {
@@ -4797,7 +4915,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4809,7 +4927,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4822,7 +4940,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Denial) GetAgent() string {
@@ -4868,7 +4986,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4880,7 +4998,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4893,7 +5011,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 type ArtifactsReply struct {
@@ -4905,7 +5023,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +5035,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5048,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -4956,7 +5074,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4968,7 +5086,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4981,7 +5099,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Artifact) GetHash() string {
@@ -5037,7 +5155,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5049,7 +5167,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5062,7 +5180,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -5088,7 +5206,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5100,7 +5218,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5113,7 +5231,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -5135,7 +5253,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5147,7 +5265,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5160,7 +5278,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -5186,7 +5304,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5198,7 +5316,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5211,7 +5329,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -5237,7 +5355,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5249,7 +5367,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5262,7 +5380,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -5336,7 +5454,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +5466,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +5479,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -5430,7 +5548,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5442,7 +5560,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5455,7 +5573,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -5477,7 +5595,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5489,7 +5607,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5502,7 +5620,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -5530,7 +5648,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5542,7 +5660,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5555,7 +5673,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5583,7 +5701,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5595,7 +5713,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5608,7 +5726,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5640,7 +5758,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5652,7 +5770,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5665,7 +5783,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 type RulesReply struct {
@@ -5677,7 +5795,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5807,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5820,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5734,7 +5852,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5746,7 +5864,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5759,7 +5877,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5827,7 +5945,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +5957,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +5970,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5870,7 +5988,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5882,7 +6000,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5895,7 +6013,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 // Approval is a decision that waits for a person.
@@ -5935,7 +6053,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5947,7 +6065,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5960,7 +6078,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Approval) GetId() string {
@@ -6097,7 +6215,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6109,7 +6227,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6122,7 +6240,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Offer) GetKind() string {
@@ -6163,7 +6281,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6175,7 +6293,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6188,7 +6306,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -6217,7 +6335,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6229,7 +6347,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6242,7 +6360,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Skill) GetId() string {
@@ -6330,7 +6448,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6342,7 +6460,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6355,7 +6473,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -6396,7 +6514,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6408,7 +6526,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6421,7 +6539,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -6450,7 +6568,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6462,7 +6580,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6475,7 +6593,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -6508,7 +6626,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6520,7 +6638,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6533,7 +6651,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6586,7 +6704,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6598,7 +6716,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6611,7 +6729,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
 }
 
 type PromptsReply struct {
@@ -6625,7 +6743,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6637,7 +6755,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6650,7 +6768,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6681,7 +6799,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6693,7 +6811,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6706,7 +6824,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6755,7 +6873,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[93]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6767,7 +6885,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[93]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6780,7 +6898,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{93}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6815,7 +6933,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[94]
+	mi := &file_symbio_v1_control_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6827,7 +6945,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[94]
+	mi := &file_symbio_v1_control_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6840,7 +6958,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{94}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6873,7 +6991,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[95]
+	mi := &file_symbio_v1_control_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6885,7 +7003,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[95]
+	mi := &file_symbio_v1_control_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6898,7 +7016,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{95}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6912,7 +7030,13 @@ var File_symbio_v1_control_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"L\n" +
+	"\x17symbio/v1/control.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/peer.proto\"7\n" +
+	"\rRotateRequest\x12\x14\n" +
+	"\x05begin\x18\x01 \x01(\bR\x05begin\x12\x10\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"=\n" +
+	"\vRotateReply\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\rR\x05stage\x12\x18\n" +
+	"\awaiting\x18\x02 \x03(\tR\awaiting\"L\n" +
 	"\x10AuthorityRequest\x12\x18\n" +
 	"\x06unlock\x18\x01 \x01(\fH\x00R\x06unlock\x12\x14\n" +
 	"\x04lock\x18\x02 \x01(\bH\x00R\x04lockB\b\n" +
@@ -6993,7 +7117,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\a_missedB\x06\n" +
 	"\x04_why\"\"\n" +
 	"\fNodesRequest\x12\x12\n" +
-	"\x04load\x18\x01 \x01(\bR\x04load\"\x97\a\n" +
+	"\x04load\x18\x01 \x01(\bR\x04load\"\xc5\a\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -7016,7 +7140,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\vclock_ahead\x18@ \x01(\x01H\x06R\n" +
 	"clockAhead\x88\x01\x01\x12\x12\n" +
 	"\x04role\x18A \x01(\tR\x04role\x12<\n" +
-	"\tcertified\x18B \x03(\v2\x1e.symbio.v1.Node.CertifiedEntryR\tcertified\x1a:\n" +
+	"\tcertified\x18B \x03(\v2\x1e.symbio.v1.Node.CertifiedEntryR\tcertified\x12\x1f\n" +
+	"\brotation\x18C \x01(\tH\aR\brotation\x88\x01\x01\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
@@ -7035,7 +7160,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05_freeB\n" +
 	"\n" +
 	"\b_waitingB\x0e\n" +
-	"\f_clock_ahead\"U\n" +
+	"\f_clock_aheadB\v\n" +
+	"\t_rotation\"U\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"goroutines\x18\x01 \x01(\rR\n" +
@@ -7466,7 +7592,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\x90\x11\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\xcc\x11\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -7501,7 +7627,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\aPrompts\x12\x19.symbio.v1.PromptsRequest\x1a\x17.symbio.v1.PromptsReply\x12:\n" +
 	"\x06Prompt\x12\x18.symbio.v1.PromptRequest\x1a\x16.symbio.v1.PromptReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
-	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReply\x12C\n" +
+	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReply\x12:\n" +
+	"\x06Rotate\x12\x18.symbio.v1.RotateRequest\x1a\x16.symbio.v1.RotateReply\x12C\n" +
 	"\tAuthority\x12\x1b.symbio.v1.AuthorityRequest\x1a\x19.symbio.v1.AuthorityReply\x129\n" +
 	"\x05Drain\x12\x17.symbio.v1.DrainRequest\x1a\x15.symbio.v1.DrainState0\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
@@ -7517,256 +7644,260 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
 var file_symbio_v1_control_proto_goTypes = []any{
-	(*AuthorityRequest)(nil),       // 0: symbio.v1.AuthorityRequest
-	(*AuthorityReply)(nil),         // 1: symbio.v1.AuthorityReply
-	(*DrainRequest)(nil),           // 2: symbio.v1.DrainRequest
-	(*DrainState)(nil),             // 3: symbio.v1.DrainState
-	(*Work)(nil),                   // 4: symbio.v1.Work
-	(*PromoteRequest)(nil),         // 5: symbio.v1.PromoteRequest
-	(*PromoteReply)(nil),           // 6: symbio.v1.PromoteReply
-	(*ReloadRequest)(nil),          // 7: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),            // 8: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),          // 9: symbio.v1.StatusRequest
-	(*StatusReply)(nil),            // 10: symbio.v1.StatusReply
-	(*ModelHealth)(nil),            // 11: symbio.v1.ModelHealth
-	(*SourceHealth)(nil),           // 12: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),         // 13: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),          // 14: symbio.v1.LocatedMember
-	(*MembersReply)(nil),           // 15: symbio.v1.MembersReply
-	(*MemberChange)(nil),           // 16: symbio.v1.MemberChange
-	(*NodesRequest)(nil),           // 17: symbio.v1.NodesRequest
-	(*Node)(nil),                   // 18: symbio.v1.Node
-	(*Process)(nil),                // 19: symbio.v1.Process
-	(*NodesReply)(nil),             // 20: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),           // 21: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),       // 22: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),            // 23: symbio.v1.SendRequest
-	(*SendReply)(nil),              // 24: symbio.v1.SendReply
-	(*CallRequest)(nil),            // 25: symbio.v1.CallRequest
-	(*CallEvent)(nil),              // 26: symbio.v1.CallEvent
-	(*CallReply)(nil),              // 27: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),    // 28: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),      // 29: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),      // 30: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),          // 31: symbio.v1.EventsRequest
-	(*Event)(nil),                  // 32: symbio.v1.Event
-	(*RunRequest)(nil),             // 33: symbio.v1.RunRequest
-	(*Picture)(nil),                // 34: symbio.v1.Picture
-	(*ConverseRequest)(nil),        // 35: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),            // 36: symbio.v1.NextMessage
-	(*ChangeSettings)(nil),         // 37: symbio.v1.ChangeSettings
-	(*Compact)(nil),                // 38: symbio.v1.Compact
-	(*Clear)(nil),                  // 39: symbio.v1.Clear
-	(*SteerMessage)(nil),           // 40: symbio.v1.SteerMessage
-	(*Interrupt)(nil),              // 41: symbio.v1.Interrupt
-	(*AskTranscript)(nil),          // 42: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),           // 43: symbio.v1.SteerRequest
-	(*SteerReply)(nil),             // 44: symbio.v1.SteerReply
-	(*InspectRequest)(nil),         // 45: symbio.v1.InspectRequest
-	(*InspectReply)(nil),           // 46: symbio.v1.InspectReply
-	(*ShownPart)(nil),              // 47: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),       // 48: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),         // 49: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),    // 50: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),      // 51: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),           // 52: symbio.v1.FleetRequest
-	(*FleetChange)(nil),            // 53: symbio.v1.FleetChange
-	(*FleetPart)(nil),              // 54: symbio.v1.FleetPart
-	(*FleetNode)(nil),              // 55: symbio.v1.FleetNode
-	(*FleetAgent)(nil),             // 56: symbio.v1.FleetAgent
-	(*FleetCall)(nil),              // 57: symbio.v1.FleetCall
-	(*Spending)(nil),               // 58: symbio.v1.Spending
-	(*RunTaskRequest)(nil),         // 59: symbio.v1.RunTaskRequest
-	(*RunTaskEvent)(nil),           // 60: symbio.v1.RunTaskEvent
-	(*TaskPlace)(nil),              // 61: symbio.v1.TaskPlace
-	(*TaskResult)(nil),             // 62: symbio.v1.TaskResult
-	(*Denial)(nil),                 // 63: symbio.v1.Denial
-	(*ArtifactsRequest)(nil),       // 64: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 65: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 66: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 67: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 68: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 69: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 70: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 71: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 72: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 73: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 74: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 75: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 76: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 77: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 78: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 79: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 80: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 81: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 82: symbio.v1.Approval
-	(*Offer)(nil),                  // 83: symbio.v1.Offer
-	(*SkillsRequest)(nil),          // 84: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 85: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 86: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 87: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 88: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 89: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 90: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 91: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 92: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 93: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 94: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 95: symbio.v1.PromptReply
-	nil,                            // 96: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 97: symbio.v1.Node.RefusedEntry
-	nil,                            // 98: symbio.v1.Node.LabelsEntry
-	nil,                            // 99: symbio.v1.Node.CertifiedEntry
-	nil,                            // 100: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 101: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 102: google.protobuf.Duration
-	(*Progress)(nil),               // 103: symbio.v1.Progress
-	(*Chunk)(nil),                  // 104: symbio.v1.Chunk
-	(*Capability)(nil),             // 105: symbio.v1.Capability
+	(*RotateRequest)(nil),          // 0: symbio.v1.RotateRequest
+	(*RotateReply)(nil),            // 1: symbio.v1.RotateReply
+	(*AuthorityRequest)(nil),       // 2: symbio.v1.AuthorityRequest
+	(*AuthorityReply)(nil),         // 3: symbio.v1.AuthorityReply
+	(*DrainRequest)(nil),           // 4: symbio.v1.DrainRequest
+	(*DrainState)(nil),             // 5: symbio.v1.DrainState
+	(*Work)(nil),                   // 6: symbio.v1.Work
+	(*PromoteRequest)(nil),         // 7: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),           // 8: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),          // 9: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),            // 10: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),          // 11: symbio.v1.StatusRequest
+	(*StatusReply)(nil),            // 12: symbio.v1.StatusReply
+	(*ModelHealth)(nil),            // 13: symbio.v1.ModelHealth
+	(*SourceHealth)(nil),           // 14: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),         // 15: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),          // 16: symbio.v1.LocatedMember
+	(*MembersReply)(nil),           // 17: symbio.v1.MembersReply
+	(*MemberChange)(nil),           // 18: symbio.v1.MemberChange
+	(*NodesRequest)(nil),           // 19: symbio.v1.NodesRequest
+	(*Node)(nil),                   // 20: symbio.v1.Node
+	(*Process)(nil),                // 21: symbio.v1.Process
+	(*NodesReply)(nil),             // 22: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),           // 23: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),       // 24: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),            // 25: symbio.v1.SendRequest
+	(*SendReply)(nil),              // 26: symbio.v1.SendReply
+	(*CallRequest)(nil),            // 27: symbio.v1.CallRequest
+	(*CallEvent)(nil),              // 28: symbio.v1.CallEvent
+	(*CallReply)(nil),              // 29: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),    // 30: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),      // 31: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),      // 32: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),          // 33: symbio.v1.EventsRequest
+	(*Event)(nil),                  // 34: symbio.v1.Event
+	(*RunRequest)(nil),             // 35: symbio.v1.RunRequest
+	(*Picture)(nil),                // 36: symbio.v1.Picture
+	(*ConverseRequest)(nil),        // 37: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),            // 38: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),         // 39: symbio.v1.ChangeSettings
+	(*Compact)(nil),                // 40: symbio.v1.Compact
+	(*Clear)(nil),                  // 41: symbio.v1.Clear
+	(*SteerMessage)(nil),           // 42: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 43: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 44: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 45: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 46: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 47: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 48: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 49: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 50: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 51: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 52: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 53: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 54: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 55: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 56: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 57: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 58: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 59: symbio.v1.FleetCall
+	(*Spending)(nil),               // 60: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 61: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 62: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 63: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 64: symbio.v1.TaskResult
+	(*Denial)(nil),                 // 65: symbio.v1.Denial
+	(*ArtifactsRequest)(nil),       // 66: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 67: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 68: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 69: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 70: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 71: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 72: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 73: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 74: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 75: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 76: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 77: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 78: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 79: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 80: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 81: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 82: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 83: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 84: symbio.v1.Approval
+	(*Offer)(nil),                  // 85: symbio.v1.Offer
+	(*SkillsRequest)(nil),          // 86: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 87: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 88: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 89: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 90: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 91: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 92: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 93: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 94: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 95: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 96: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 97: symbio.v1.PromptReply
+	nil,                            // 98: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 99: symbio.v1.Node.RefusedEntry
+	nil,                            // 100: symbio.v1.Node.LabelsEntry
+	nil,                            // 101: symbio.v1.Node.CertifiedEntry
+	nil,                            // 102: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 103: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 104: google.protobuf.Duration
+	(*Progress)(nil),               // 105: symbio.v1.Progress
+	(*Chunk)(nil),                  // 106: symbio.v1.Chunk
+	(*Capability)(nil),             // 107: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	4,   // 0: symbio.v1.DrainState.running:type_name -> symbio.v1.Work
-	101, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	12,  // 2: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	11,  // 3: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	101, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	101, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	96,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
-	14,  // 7: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	14,  // 8: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	14,  // 9: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	97,  // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	19,  // 11: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	98,  // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	99,  // 13: symbio.v1.Node.certified:type_name -> symbio.v1.Node.CertifiedEntry
-	18,  // 14: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	102, // 15: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	102, // 16: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	103, // 17: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	104, // 18: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	27,  // 19: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	105, // 20: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	29,  // 21: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	101, // 22: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	71,  // 23: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	34,  // 24: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	33,  // 25: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	36,  // 26: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	40,  // 27: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	41,  // 28: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	42,  // 29: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	37,  // 30: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	38,  // 31: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	39,  // 32: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	34,  // 33: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	102, // 34: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	47,  // 35: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	55,  // 36: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	56,  // 37: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	32,  // 38: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	53,  // 39: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	101, // 40: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	58,  // 41: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	19,  // 42: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	101, // 43: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	58,  // 44: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	71,  // 45: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	57,  // 46: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	101, // 47: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	71,  // 48: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	61,  // 49: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	62,  // 50: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	58,  // 51: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	63,  // 52: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	66,  // 53: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	101, // 54: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	102, // 55: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	82,  // 56: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	82,  // 57: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	76,  // 58: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	79,  // 59: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	101, // 60: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	101, // 61: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	101, // 62: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	83,  // 63: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
-	85,  // 64: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	87,  // 65: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	87,  // 66: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	92,  // 67: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	93,  // 68: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	100, // 69: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	9,   // 70: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	13,  // 71: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	13,  // 72: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	17,  // 73: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	21,  // 74: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	22,  // 75: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	23,  // 76: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	25,  // 77: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	25,  // 78: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	28,  // 79: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	31,  // 80: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	35,  // 81: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	43,  // 82: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	45,  // 83: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	48,  // 84: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	50,  // 85: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	52,  // 86: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	59,  // 87: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	64,  // 88: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	67,  // 89: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	68,  // 90: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	69,  // 91: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	72,  // 92: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	74,  // 93: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	77,  // 94: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	80,  // 95: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	84,  // 96: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	88,  // 97: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	90,  // 98: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	94,  // 99: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	7,   // 100: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	5,   // 101: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	0,   // 102: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
-	2,   // 103: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
-	10,  // 104: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	15,  // 105: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	16,  // 106: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	20,  // 107: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	14,  // 108: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	14,  // 109: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	24,  // 110: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	27,  // 111: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	26,  // 112: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	30,  // 113: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	32,  // 114: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	32,  // 115: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	44,  // 116: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	46,  // 117: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	49,  // 118: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	51,  // 119: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	53,  // 120: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	60,  // 121: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	65,  // 122: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	104, // 123: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	65,  // 124: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	70,  // 125: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	73,  // 126: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	75,  // 127: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	78,  // 128: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	81,  // 129: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	86,  // 130: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	89,  // 131: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	91,  // 132: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	95,  // 133: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	8,   // 134: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	6,   // 135: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	1,   // 136: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
-	3,   // 137: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
-	104, // [104:138] is the sub-list for method output_type
-	70,  // [70:104] is the sub-list for method input_type
+	6,   // 0: symbio.v1.DrainState.running:type_name -> symbio.v1.Work
+	103, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	14,  // 2: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	13,  // 3: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
+	103, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	103, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	98,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	16,  // 7: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	16,  // 8: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	16,  // 9: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	99,  // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	21,  // 11: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	100, // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	101, // 13: symbio.v1.Node.certified:type_name -> symbio.v1.Node.CertifiedEntry
+	20,  // 14: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	104, // 15: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	104, // 16: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	105, // 17: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	106, // 18: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	29,  // 19: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	107, // 20: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	31,  // 21: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	103, // 22: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	73,  // 23: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	36,  // 24: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	35,  // 25: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	38,  // 26: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	42,  // 27: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	43,  // 28: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	44,  // 29: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	39,  // 30: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	40,  // 31: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	41,  // 32: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	36,  // 33: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	104, // 34: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	49,  // 35: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	57,  // 36: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	58,  // 37: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	34,  // 38: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	55,  // 39: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	103, // 40: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	60,  // 41: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	21,  // 42: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	103, // 43: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	60,  // 44: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	73,  // 45: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	59,  // 46: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	103, // 47: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	73,  // 48: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	63,  // 49: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	64,  // 50: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	60,  // 51: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	65,  // 52: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	68,  // 53: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	103, // 54: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	104, // 55: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	84,  // 56: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	84,  // 57: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	78,  // 58: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	81,  // 59: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	103, // 60: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	103, // 61: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	103, // 62: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	85,  // 63: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	87,  // 64: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	89,  // 65: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	89,  // 66: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	94,  // 67: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	95,  // 68: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	102, // 69: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	11,  // 70: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	15,  // 71: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	15,  // 72: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	19,  // 73: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	23,  // 74: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	24,  // 75: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	25,  // 76: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	27,  // 77: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	27,  // 78: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	30,  // 79: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	33,  // 80: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	37,  // 81: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	45,  // 82: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	47,  // 83: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	50,  // 84: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	52,  // 85: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	54,  // 86: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	61,  // 87: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	66,  // 88: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	69,  // 89: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	70,  // 90: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	71,  // 91: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	74,  // 92: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	76,  // 93: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	79,  // 94: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	82,  // 95: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	86,  // 96: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	90,  // 97: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	92,  // 98: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	96,  // 99: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	9,   // 100: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	7,   // 101: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	0,   // 102: symbio.v1.Control.Rotate:input_type -> symbio.v1.RotateRequest
+	2,   // 103: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
+	4,   // 104: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
+	12,  // 105: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	17,  // 106: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	18,  // 107: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	22,  // 108: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	16,  // 109: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	16,  // 110: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	26,  // 111: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	29,  // 112: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	28,  // 113: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	32,  // 114: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	34,  // 115: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	34,  // 116: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	46,  // 117: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	48,  // 118: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	51,  // 119: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	53,  // 120: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	55,  // 121: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	62,  // 122: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	67,  // 123: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	106, // 124: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	67,  // 125: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	72,  // 126: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	75,  // 127: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	77,  // 128: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	80,  // 129: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	83,  // 130: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	88,  // 131: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	91,  // 132: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	93,  // 133: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	97,  // 134: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	10,  // 135: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	8,   // 136: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	1,   // 137: symbio.v1.Control.Rotate:output_type -> symbio.v1.RotateReply
+	3,   // 138: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
+	5,   // 139: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
+	105, // [105:140] is the sub-list for method output_type
+	70,  // [70:105] is the sub-list for method input_type
 	70,  // [70:70] is the sub-list for extension type_name
 	70,  // [70:70] is the sub-list for extension extendee
 	0,   // [0:70] is the sub-list for field type_name
@@ -7778,19 +7909,19 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
-	file_symbio_v1_control_proto_msgTypes[0].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[2].OneofWrappers = []any{
 		(*AuthorityRequest_Unlock)(nil),
 		(*AuthorityRequest_Lock)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[16].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[18].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[26].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[20].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[31].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[35].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[33].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[37].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),
 		(*ConverseRequest_Steer)(nil),
@@ -7800,23 +7931,23 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Compact)(nil),
 		(*ConverseRequest_Clear)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[44].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[47].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[60].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[46].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[49].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[57].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[62].OneofWrappers = []any{
 		(*RunTaskEvent_Waiting)(nil),
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[85].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[89].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[87].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[91].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   101,
+			NumMessages:   103,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

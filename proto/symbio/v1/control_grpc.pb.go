@@ -54,6 +54,7 @@ const (
 	Control_Prompt_FullMethodName          = "/symbio.v1.Control/Prompt"
 	Control_Reload_FullMethodName          = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName         = "/symbio.v1.Control/Promote"
+	Control_Rotate_FullMethodName          = "/symbio.v1.Control/Rotate"
 	Control_Authority_FullMethodName       = "/symbio.v1.Control/Authority"
 	Control_Drain_FullMethodName           = "/symbio.v1.Control/Drain"
 )
@@ -135,6 +136,8 @@ type ControlClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
 	Promote(ctx context.Context, in *PromoteRequest, opts ...grpc.CallOption) (*PromoteReply, error)
+	// Rotate begins to replace the authority of the node's cluster, or goes on with it.
+	Rotate(ctx context.Context, in *RotateRequest, opts ...grpc.CallOption) (*RotateReply, error)
 	// Authority gives the node the key of its cluster's authority, or takes it away.
 	Authority(ctx context.Context, in *AuthorityRequest, opts ...grpc.CallOption) (*AuthorityReply, error)
 	// Drain makes the node take no new work, and sends what still runs until nothing does. Ending the call does not undo it.
@@ -520,6 +523,16 @@ func (c *controlClient) Promote(ctx context.Context, in *PromoteRequest, opts ..
 	return out, nil
 }
 
+func (c *controlClient) Rotate(ctx context.Context, in *RotateRequest, opts ...grpc.CallOption) (*RotateReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateReply)
+	err := c.cc.Invoke(ctx, Control_Rotate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Authority(ctx context.Context, in *AuthorityRequest, opts ...grpc.CallOption) (*AuthorityReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AuthorityReply)
@@ -626,6 +639,8 @@ type ControlServer interface {
 	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
 	Promote(context.Context, *PromoteRequest) (*PromoteReply, error)
+	// Rotate begins to replace the authority of the node's cluster, or goes on with it.
+	Rotate(context.Context, *RotateRequest) (*RotateReply, error)
 	// Authority gives the node the key of its cluster's authority, or takes it away.
 	Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error)
 	// Drain makes the node take no new work, and sends what still runs until nothing does. Ending the call does not undo it.
@@ -735,6 +750,9 @@ func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*Relo
 }
 func (UnimplementedControlServer) Promote(context.Context, *PromoteRequest) (*PromoteReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Promote not implemented")
+}
+func (UnimplementedControlServer) Rotate(context.Context, *RotateRequest) (*RotateReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rotate not implemented")
 }
 func (UnimplementedControlServer) Authority(context.Context, *AuthorityRequest) (*AuthorityReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authority not implemented")
@@ -1282,6 +1300,24 @@ func _Control_Promote_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Rotate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Rotate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Rotate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Rotate(ctx, req.(*RotateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Authority_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AuthorityRequest)
 	if err := dec(in); err != nil {
@@ -1417,6 +1453,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Promote",
 			Handler:    _Control_Promote_Handler,
+		},
+		{
+			MethodName: "Rotate",
+			Handler:    _Control_Rotate_Handler,
 		},
 		{
 			MethodName: "Authority",

@@ -105,8 +105,10 @@ type Statement struct {
 	Catalog        *Catalog `protobuf:"bytes,8,opt,name=catalog,proto3" json:"catalog,omitempty"`
 	MaxMessage     uint64   `protobuf:"varint,9,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"`
 	HoldsAuthority bool     `protobuf:"varint,10,opt,name=holds_authority,json=holdsAuthority,proto3" json:"holds_authority,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The node's, in a replacement of the authority.
+	Standing      *Standing `protobuf:"bytes,11,opt,name=standing,proto3" json:"standing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Statement) Reset() {
@@ -207,6 +209,13 @@ func (x *Statement) GetHoldsAuthority() bool {
 		return x.HoldsAuthority
 	}
 	return false
+}
+
+func (x *Statement) GetStanding() *Standing {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
 }
 
 // SignedMark is a Mark with the signature of its node, as the metadata of a member: at most 512 bytes.
@@ -556,7 +565,7 @@ const file_symbio_v1_gossip_proto_rawDesc = "" +
 	"\x06Record\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
 	"\tstatement\x18\x02 \x01(\fR\tstatement\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xdb\x02\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\x8c\x03\n" +
 	"\tStatement\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -569,7 +578,8 @@ const file_symbio_v1_gossip_proto_rawDesc = "" +
 	"\vmax_message\x18\t \x01(\x04R\n" +
 	"maxMessage\x12'\n" +
 	"\x0fholds_authority\x18\n" +
-	" \x01(\bR\x0eholdsAuthority\"]\n" +
+	" \x01(\bR\x0eholdsAuthority\x12/\n" +
+	"\bstanding\x18\v \x01(\v2\x13.symbio.v1.StandingR\bstanding\"]\n" +
 	"\n" +
 	"SignedMark\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\fR\x04mark\x12\x1d\n" +
@@ -622,20 +632,22 @@ var file_symbio_v1_gossip_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 	(*Version)(nil),               // 8: symbio.v1.Version
 	(*Catalog)(nil),               // 9: symbio.v1.Catalog
-	(*Revocations)(nil),           // 10: symbio.v1.Revocations
+	(*Standing)(nil),              // 10: symbio.v1.Standing
+	(*Revocations)(nil),           // 11: symbio.v1.Revocations
 }
 var file_symbio_v1_gossip_proto_depIdxs = []int32{
 	7,  // 0: symbio.v1.Statement.started:type_name -> google.protobuf.Timestamp
 	8,  // 1: symbio.v1.Statement.protocol:type_name -> symbio.v1.Version
 	9,  // 2: symbio.v1.Statement.catalog:type_name -> symbio.v1.Catalog
-	7,  // 3: symbio.v1.Mark.started:type_name -> google.protobuf.Timestamp
-	0,  // 4: symbio.v1.RecordsReply.records:type_name -> symbio.v1.Record
-	10, // 5: symbio.v1.RecordsReply.revocations:type_name -> symbio.v1.Revocations
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 3: symbio.v1.Statement.standing:type_name -> symbio.v1.Standing
+	7,  // 4: symbio.v1.Mark.started:type_name -> google.protobuf.Timestamp
+	0,  // 5: symbio.v1.RecordsReply.records:type_name -> symbio.v1.Record
+	11, // 6: symbio.v1.RecordsReply.revocations:type_name -> symbio.v1.Revocations
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_gossip_proto_init() }

@@ -110,8 +110,10 @@ type JoinReply struct {
 	// In DER.
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	// The authority's certificate, in DER.
-	Authority     []byte       `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
-	Revocations   *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	Authority   []byte       `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
+	Revocations *Revocations `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// The latest replacement of the authority, if there was one.
+	Succession    *Succession `protobuf:"bytes,4,opt,name=succession,proto3" json:"succession,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,6 +169,13 @@ func (x *JoinReply) GetRevocations() *Revocations {
 	return nil
 }
 
+func (x *JoinReply) GetSuccession() *Succession {
+	if x != nil {
+		return x.Succession
+	}
+	return nil
+}
+
 type RenewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A PKCS #10 request for the key that the connection's certificate has, in DER.
@@ -215,7 +224,9 @@ func (x *RenewRequest) GetRequest() []byte {
 type RenewReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In DER.
-	Certificate   []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// The latest replacement of the authority, if there was one.
+	Succession    *Succession `protobuf:"bytes,2,opt,name=succession,proto3" json:"succession,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -253,6 +264,13 @@ func (*RenewReply) Descriptor() ([]byte, []int) {
 func (x *RenewReply) GetCertificate() []byte {
 	if x != nil {
 		return x.Certificate
+	}
+	return nil
+}
+
+func (x *RenewReply) GetSuccession() *Succession {
+	if x != nil {
+		return x.Succession
 	}
 	return nil
 }
@@ -323,6 +341,159 @@ func (x *Revocations) GetSignature() []byte {
 	return nil
 }
 
+// Succession says that one authority of a cluster follows another one. Both have signed it.
+type Succession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The certificates of the old and of the new authority, in DER.
+	Old []byte `protobuf:"bytes,1,opt,name=old,proto3" json:"old,omitempty"`
+	New []byte `protobuf:"bytes,2,opt,name=new,proto3" json:"new,omitempty"`
+	// 1 = nodes trust both, 2 = certificates are by the new one, 3 = nodes trust the new one only. It only grows.
+	Stage uint32 `protobuf:"varint,3,opt,name=stage,proto3" json:"stage,omitempty"`
+	// When this stage began.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// By both keys, over a line for the purpose, the hashes of both certificates, the stage and when it began.
+	OldSignature  []byte `protobuf:"bytes,5,opt,name=old_signature,json=oldSignature,proto3" json:"old_signature,omitempty"`
+	NewSignature  []byte `protobuf:"bytes,6,opt,name=new_signature,json=newSignature,proto3" json:"new_signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Succession) Reset() {
+	*x = Succession{}
+	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Succession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Succession) ProtoMessage() {}
+
+func (x *Succession) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Succession.ProtoReflect.Descriptor instead.
+func (*Succession) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_join_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Succession) GetOld() []byte {
+	if x != nil {
+		return x.Old
+	}
+	return nil
+}
+
+func (x *Succession) GetNew() []byte {
+	if x != nil {
+		return x.New
+	}
+	return nil
+}
+
+func (x *Succession) GetStage() uint32 {
+	if x != nil {
+		return x.Stage
+	}
+	return 0
+}
+
+func (x *Succession) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Succession) GetOldSignature() []byte {
+	if x != nil {
+		return x.OldSignature
+	}
+	return nil
+}
+
+func (x *Succession) GetNewSignature() []byte {
+	if x != nil {
+		return x.NewSignature
+	}
+	return nil
+}
+
+// Standing is how far a node is with the replacement of its cluster's authority.
+type Standing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The latest one that it knows.
+	Succession *Succession `protobuf:"bytes,1,opt,name=succession,proto3" json:"succession,omitempty"`
+	// Its certificate is by the new authority.
+	Certified bool `protobuf:"varint,2,opt,name=certified,proto3" json:"certified,omitempty"`
+	// It has the key of the new authority.
+	HasKey        bool `protobuf:"varint,3,opt,name=has_key,json=hasKey,proto3" json:"has_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_symbio_v1_join_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_join_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_join_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Standing) GetSuccession() *Succession {
+	if x != nil {
+		return x.Succession
+	}
+	return nil
+}
+
+func (x *Standing) GetCertified() bool {
+	if x != nil {
+		return x.Certified
+	}
+	return false
+}
+
+func (x *Standing) GetHasKey() bool {
+	if x != nil {
+		return x.HasKey
+	}
+	return false
+}
+
 var File_symbio_v1_join_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_join_proto_rawDesc = "" +
@@ -333,20 +504,40 @@ const file_symbio_v1_join_proto_rawDesc = "" +
 	"\ttoken_key\x18\x02 \x01(\fR\btokenKey\x12\x14\n" +
 	"\x05proof\x18\x03 \x01(\fR\x05proof\x120\n" +
 	"\x05clock\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05clock\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\x85\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xbc\x01\n" +
 	"\tJoinReply\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
 	"\tauthority\x18\x02 \x01(\fR\tauthority\x128\n" +
-	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\"(\n" +
+	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x125\n" +
+	"\n" +
+	"succession\x18\x04 \x01(\v2\x15.symbio.v1.SuccessionR\n" +
+	"succession\"(\n" +
 	"\fRenewRequest\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\fR\arequest\".\n" +
+	"\arequest\x18\x01 \x01(\fR\arequest\"e\n" +
 	"\n" +
 	"RenewReply\x12 \n" +
-	"\vcertificate\x18\x01 \x01(\fR\vcertificate\"W\n" +
+	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x125\n" +
+	"\n" +
+	"succession\x18\x02 \x01(\v2\x15.symbio.v1.SuccessionR\n" +
+	"succession\"W\n" +
 	"\vRevocations\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature2u\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xc2\x01\n" +
+	"\n" +
+	"Succession\x12\x10\n" +
+	"\x03old\x18\x01 \x01(\fR\x03old\x12\x10\n" +
+	"\x03new\x18\x02 \x01(\fR\x03new\x12\x14\n" +
+	"\x05stage\x18\x03 \x01(\rR\x05stage\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12#\n" +
+	"\rold_signature\x18\x05 \x01(\fR\foldSignature\x12#\n" +
+	"\rnew_signature\x18\x06 \x01(\fR\fnewSignature\"x\n" +
+	"\bStanding\x125\n" +
+	"\n" +
+	"succession\x18\x01 \x01(\v2\x15.symbio.v1.SuccessionR\n" +
+	"succession\x12\x1c\n" +
+	"\tcertified\x18\x02 \x01(\bR\tcertified\x12\x17\n" +
+	"\ahas_key\x18\x03 \x01(\bR\x06hasKey2u\n" +
 	"\x04Join\x124\n" +
 	"\x04Join\x12\x16.symbio.v1.JoinRequest\x1a\x14.symbio.v1.JoinReply\x127\n" +
 	"\x05Renew\x12\x17.symbio.v1.RenewRequest\x1a\x15.symbio.v1.RenewReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
@@ -363,27 +554,33 @@ func file_symbio_v1_join_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_join_proto_rawDescData
 }
 
-var file_symbio_v1_join_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_symbio_v1_join_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_symbio_v1_join_proto_goTypes = []any{
 	(*JoinRequest)(nil),           // 0: symbio.v1.JoinRequest
 	(*JoinReply)(nil),             // 1: symbio.v1.JoinReply
 	(*RenewRequest)(nil),          // 2: symbio.v1.RenewRequest
 	(*RenewReply)(nil),            // 3: symbio.v1.RenewReply
 	(*Revocations)(nil),           // 4: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*Succession)(nil),            // 5: symbio.v1.Succession
+	(*Standing)(nil),              // 6: symbio.v1.Standing
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_symbio_v1_join_proto_depIdxs = []int32{
-	5, // 0: symbio.v1.JoinRequest.clock:type_name -> google.protobuf.Timestamp
+	7, // 0: symbio.v1.JoinRequest.clock:type_name -> google.protobuf.Timestamp
 	4, // 1: symbio.v1.JoinReply.revocations:type_name -> symbio.v1.Revocations
-	0, // 2: symbio.v1.Join.Join:input_type -> symbio.v1.JoinRequest
-	2, // 3: symbio.v1.Join.Renew:input_type -> symbio.v1.RenewRequest
-	1, // 4: symbio.v1.Join.Join:output_type -> symbio.v1.JoinReply
-	3, // 5: symbio.v1.Join.Renew:output_type -> symbio.v1.RenewReply
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 2: symbio.v1.JoinReply.succession:type_name -> symbio.v1.Succession
+	5, // 3: symbio.v1.RenewReply.succession:type_name -> symbio.v1.Succession
+	7, // 4: symbio.v1.Succession.since:type_name -> google.protobuf.Timestamp
+	5, // 5: symbio.v1.Standing.succession:type_name -> symbio.v1.Succession
+	0, // 6: symbio.v1.Join.Join:input_type -> symbio.v1.JoinRequest
+	2, // 7: symbio.v1.Join.Renew:input_type -> symbio.v1.RenewRequest
+	1, // 8: symbio.v1.Join.Join:output_type -> symbio.v1.JoinReply
+	3, // 9: symbio.v1.Join.Renew:output_type -> symbio.v1.RenewReply
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_join_proto_init() }
@@ -397,7 +594,7 @@ func file_symbio_v1_join_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_join_proto_rawDesc), len(file_symbio_v1_join_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -92,8 +92,10 @@ type DescribeRequest struct {
 	Port uint32 `protobuf:"varint,30,opt,name=port,proto3" json:"port,omitempty"`
 	// Further lists that the caller knows, which were made without knowing of the newest one.
 	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The caller's, in a replacement of the authority.
+	Standing      *Standing `protobuf:"bytes,50,opt,name=standing,proto3" json:"standing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeRequest) Reset() {
@@ -168,6 +170,13 @@ func (x *DescribeRequest) GetMoreRevocations() []*Revocations {
 	return nil
 }
 
+func (x *DescribeRequest) GetStanding() *Standing {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
 type NodeDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The node's id; must be the one of its certificate.
@@ -187,8 +196,10 @@ type NodeDescriptor struct {
 	MaxSends uint64 `protobuf:"varint,10,opt,name=max_sends,json=maxSends,proto3" json:"max_sends,omitempty"`
 	// Further lists that the node knows, which were made without knowing of the newest one.
 	MoreRevocations []*Revocations `protobuf:"bytes,40,rep,name=more_revocations,json=moreRevocations,proto3" json:"more_revocations,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The node's, in a replacement of the authority.
+	Standing      *Standing `protobuf:"bytes,50,opt,name=standing,proto3" json:"standing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeDescriptor) Reset() {
@@ -287,6 +298,13 @@ func (x *NodeDescriptor) GetMaxSends() uint64 {
 func (x *NodeDescriptor) GetMoreRevocations() []*Revocations {
 	if x != nil {
 		return x.MoreRevocations
+	}
+	return nil
+}
+
+func (x *NodeDescriptor) GetStanding() *Standing {
+	if x != nil {
+		return x.Standing
 	}
 	return nil
 }
@@ -652,6 +670,7 @@ type CatalogEvent struct {
 	//	*CatalogEvent_Introductions
 	//	*CatalogEvent_Unlinked
 	//	*CatalogEvent_HoldsAuthority
+	//	*CatalogEvent_Standing
 	Event         isCatalogEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -793,6 +812,15 @@ func (x *CatalogEvent) GetHoldsAuthority() bool {
 	return false
 }
 
+func (x *CatalogEvent) GetStanding() *Standing {
+	if x != nil {
+		if x, ok := x.Event.(*CatalogEvent_Standing); ok {
+			return x.Standing
+		}
+	}
+	return nil
+}
+
 type isCatalogEvent_Event interface {
 	isCatalogEvent_Event()
 }
@@ -847,6 +875,11 @@ type CatalogEvent_HoldsAuthority struct {
 	HoldsAuthority bool `protobuf:"varint,40,opt,name=holds_authority,json=holdsAuthority,proto3,oneof"`
 }
 
+type CatalogEvent_Standing struct {
+	// The node's, in a replacement of the authority.
+	Standing *Standing `protobuf:"bytes,50,opt,name=standing,proto3,oneof"`
+}
+
 func (*CatalogEvent_Snapshot) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_Joined) isCatalogEvent_Event() {}
@@ -868,6 +901,8 @@ func (*CatalogEvent_Introductions) isCatalogEvent_Event() {}
 func (*CatalogEvent_Unlinked) isCatalogEvent_Event() {}
 
 func (*CatalogEvent_HoldsAuthority) isCatalogEvent_Event() {}
+
+func (*CatalogEvent_Standing) isCatalogEvent_Event() {}
 
 // Unlinked says that the node has no connection over which to call the watcher, and would take one that the
 // watcher opens for it: a reversed connection, of the TLS protocol symbio-reverse/1. Over it the watcher
@@ -2013,14 +2048,15 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\x14symbio/v1/peer.proto\x12\tsymbio.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symbio/v1/join.proto\"5\n" +
 	"\aVersion\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
-	"\x05minor\x18\x02 \x01(\rR\x05minor\"\x88\x02\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xb9\x02\n" +
 	"\x0fDescribeRequest\x12.\n" +
 	"\bprotocol\x18\x01 \x01(\v2\x12.symbio.v1.VersionR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\vrevocations\x18\x03 \x01(\v2\x16.symbio.v1.RevocationsR\vrevocations\x12 \n" +
 	"\x03run\x18\x04 \x01(\v2\x0e.symbio.v1.RunR\x03run\x12\x12\n" +
 	"\x04port\x18\x1e \x01(\rR\x04port\x12A\n" +
-	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"\x98\x03\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\x12/\n" +
+	"\bstanding\x182 \x01(\v2\x13.symbio.v1.StandingR\bstanding\"\xc9\x03\n" +
 	"\x0eNodeDescriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -2033,7 +2069,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"maxMessage\x12\x1b\n" +
 	"\tmax_sends\x18\n" +
 	" \x01(\x04R\bmaxSends\x12A\n" +
-	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\"q\n" +
+	"\x10more_revocations\x18( \x03(\v2\x16.symbio.v1.RevocationsR\x0fmoreRevocations\x12/\n" +
+	"\bstanding\x182 \x01(\v2\x13.symbio.v1.StandingR\bstanding\"q\n" +
 	"\aCatalog\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.symbio.v1.MemberR\amembers\x129\n" +
 	"\fcapabilities\x18\x02 \x03(\v2\x15.symbio.v1.CapabilityR\fcapabilities\"\x8e\x02\n" +
@@ -2063,7 +2100,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x0e\n" +
-	"\fWatchRequest\"\xad\x04\n" +
+	"\fWatchRequest\"\xe0\x04\n" +
 	"\fCatalogEvent\x120\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x12.symbio.v1.CatalogH\x00R\bsnapshot\x12+\n" +
 	"\x06joined\x18\x02 \x01(\v2\x11.symbio.v1.MemberH\x00R\x06joined\x12-\n" +
@@ -2075,7 +2112,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\tduplicate\x18\b \x01(\v2\x0e.symbio.v1.RunH\x00R\tduplicate\x12@\n" +
 	"\rintroductions\x18\x1e \x01(\v2\x18.symbio.v1.IntroductionsH\x00R\rintroductions\x121\n" +
 	"\bunlinked\x18\x1f \x01(\v2\x13.symbio.v1.UnlinkedH\x00R\bunlinked\x12)\n" +
-	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthorityB\a\n" +
+	"\x0fholds_authority\x18( \x01(\bH\x00R\x0eholdsAuthority\x121\n" +
+	"\bstanding\x182 \x01(\v2\x13.symbio.v1.StandingH\x00R\bstandingB\a\n" +
 	"\x05event\"\n" +
 	"\n" +
 	"\bUnlinked\"d\n" +
@@ -2206,63 +2244,67 @@ var file_symbio_v1_peer_proto_goTypes = []any{
 	(*Failure)(nil),               // 25: symbio.v1.Failure
 	nil,                           // 26: symbio.v1.Member.MetadataEntry
 	(*Revocations)(nil),           // 27: symbio.v1.Revocations
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*Standing)(nil),              // 28: symbio.v1.Standing
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
 }
 var file_symbio_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: symbio.v1.DescribeRequest.protocol:type_name -> symbio.v1.Version
 	27, // 1: symbio.v1.DescribeRequest.revocations:type_name -> symbio.v1.Revocations
 	6,  // 2: symbio.v1.DescribeRequest.run:type_name -> symbio.v1.Run
 	27, // 3: symbio.v1.DescribeRequest.more_revocations:type_name -> symbio.v1.Revocations
-	0,  // 4: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
-	3,  // 5: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
-	27, // 6: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
-	6,  // 7: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
-	27, // 8: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
-	4,  // 9: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
-	5,  // 10: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
-	26, // 11: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
-	28, // 12: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
-	28, // 13: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
-	3,  // 14: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
-	4,  // 15: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
-	4,  // 16: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
-	12, // 17: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
-	13, // 18: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
-	27, // 19: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
-	6,  // 20: symbio.v1.CatalogEvent.duplicate:type_name -> symbio.v1.Run
-	10, // 21: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
-	9,  // 22: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
-	11, // 23: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
-	28, // 24: symbio.v1.Heartbeat.now:type_name -> google.protobuf.Timestamp
-	29, // 25: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
-	17, // 26: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
-	18, // 27: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
-	15, // 28: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
-	22, // 29: symbio.v1.Frame.open:type_name -> symbio.v1.Open
-	23, // 30: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
-	24, // 31: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
-	14, // 32: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
-	20, // 33: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
-	21, // 34: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
-	25, // 35: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
-	14, // 36: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
-	25, // 37: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
-	1,  // 38: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
-	7,  // 39: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
-	14, // 40: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
-	19, // 41: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
-	14, // 42: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
-	2,  // 43: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
-	8,  // 44: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
-	15, // 45: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
-	19, // 46: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
-	16, // 47: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
-	43, // [43:48] is the sub-list for method output_type
-	38, // [38:43] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	28, // 4: symbio.v1.DescribeRequest.standing:type_name -> symbio.v1.Standing
+	0,  // 5: symbio.v1.NodeDescriptor.protocol:type_name -> symbio.v1.Version
+	3,  // 6: symbio.v1.NodeDescriptor.catalog:type_name -> symbio.v1.Catalog
+	27, // 7: symbio.v1.NodeDescriptor.revocations:type_name -> symbio.v1.Revocations
+	6,  // 8: symbio.v1.NodeDescriptor.run:type_name -> symbio.v1.Run
+	27, // 9: symbio.v1.NodeDescriptor.more_revocations:type_name -> symbio.v1.Revocations
+	28, // 10: symbio.v1.NodeDescriptor.standing:type_name -> symbio.v1.Standing
+	4,  // 11: symbio.v1.Catalog.members:type_name -> symbio.v1.Member
+	5,  // 12: symbio.v1.Catalog.capabilities:type_name -> symbio.v1.Capability
+	26, // 13: symbio.v1.Member.metadata:type_name -> symbio.v1.Member.MetadataEntry
+	29, // 14: symbio.v1.Run.started:type_name -> google.protobuf.Timestamp
+	29, // 15: symbio.v1.Run.now:type_name -> google.protobuf.Timestamp
+	3,  // 16: symbio.v1.CatalogEvent.snapshot:type_name -> symbio.v1.Catalog
+	4,  // 17: symbio.v1.CatalogEvent.joined:type_name -> symbio.v1.Member
+	4,  // 18: symbio.v1.CatalogEvent.updated:type_name -> symbio.v1.Member
+	12, // 19: symbio.v1.CatalogEvent.heartbeat:type_name -> symbio.v1.Heartbeat
+	13, // 20: symbio.v1.CatalogEvent.goodbye:type_name -> symbio.v1.Goodbye
+	27, // 21: symbio.v1.CatalogEvent.revocations:type_name -> symbio.v1.Revocations
+	6,  // 22: symbio.v1.CatalogEvent.duplicate:type_name -> symbio.v1.Run
+	10, // 23: symbio.v1.CatalogEvent.introductions:type_name -> symbio.v1.Introductions
+	9,  // 24: symbio.v1.CatalogEvent.unlinked:type_name -> symbio.v1.Unlinked
+	28, // 25: symbio.v1.CatalogEvent.standing:type_name -> symbio.v1.Standing
+	11, // 26: symbio.v1.Introductions.nodes:type_name -> symbio.v1.Introduction
+	29, // 27: symbio.v1.Heartbeat.now:type_name -> google.protobuf.Timestamp
+	30, // 28: symbio.v1.InvokeRequest.deadline:type_name -> google.protobuf.Duration
+	17, // 29: symbio.v1.InvokeEvent.progress:type_name -> symbio.v1.Progress
+	18, // 30: symbio.v1.InvokeEvent.chunk:type_name -> symbio.v1.Chunk
+	15, // 31: symbio.v1.InvokeEvent.reply:type_name -> symbio.v1.InvokeReply
+	22, // 32: symbio.v1.Frame.open:type_name -> symbio.v1.Open
+	23, // 33: symbio.v1.Frame.calls:type_name -> symbio.v1.Call
+	24, // 34: symbio.v1.Frame.answers:type_name -> symbio.v1.Answer
+	14, // 35: symbio.v1.Frame.sends:type_name -> symbio.v1.InvokeRequest
+	20, // 36: symbio.v1.Frame.receipt:type_name -> symbio.v1.Receipt
+	21, // 37: symbio.v1.Receipt.undelivered:type_name -> symbio.v1.Undelivered
+	25, // 38: symbio.v1.Undelivered.failure:type_name -> symbio.v1.Failure
+	14, // 39: symbio.v1.Call.request:type_name -> symbio.v1.InvokeRequest
+	25, // 40: symbio.v1.Answer.failure:type_name -> symbio.v1.Failure
+	1,  // 41: symbio.v1.Peer.Describe:input_type -> symbio.v1.DescribeRequest
+	7,  // 42: symbio.v1.Peer.Watch:input_type -> symbio.v1.WatchRequest
+	14, // 43: symbio.v1.Peer.Invoke:input_type -> symbio.v1.InvokeRequest
+	19, // 44: symbio.v1.Peer.Link:input_type -> symbio.v1.Frame
+	14, // 45: symbio.v1.Peer.InvokeStream:input_type -> symbio.v1.InvokeRequest
+	2,  // 46: symbio.v1.Peer.Describe:output_type -> symbio.v1.NodeDescriptor
+	8,  // 47: symbio.v1.Peer.Watch:output_type -> symbio.v1.CatalogEvent
+	15, // 48: symbio.v1.Peer.Invoke:output_type -> symbio.v1.InvokeReply
+	19, // 49: symbio.v1.Peer.Link:output_type -> symbio.v1.Frame
+	16, // 50: symbio.v1.Peer.InvokeStream:output_type -> symbio.v1.InvokeEvent
+	46, // [46:51] is the sub-list for method output_type
+	41, // [41:46] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_peer_proto_init() }
@@ -2283,6 +2325,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*CatalogEvent_Introductions)(nil),
 		(*CatalogEvent_Unlinked)(nil),
 		(*CatalogEvent_HoldsAuthority)(nil),
+		(*CatalogEvent_Standing)(nil),
 	}
 	file_symbio_v1_peer_proto_msgTypes[16].OneofWrappers = []any{
 		(*InvokeEvent_Progress)(nil),

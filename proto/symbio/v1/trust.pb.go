@@ -309,7 +309,10 @@ type Charter struct {
 	// The authority's key (PKCS #8) and certificate, in PEM.
 	Authority []byte `protobuf:"bytes,1,opt,name=authority,proto3" json:"authority,omitempty"`
 	// What the sender knows of the nodes that it has certified.
-	Nodes         []*Certified `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*Certified `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// While the authority is replaced: the key and certificate of the new one, in PEM, and the succession.
+	Next          []byte      `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
+	Succession    *Succession `protobuf:"bytes,4,opt,name=succession,proto3" json:"succession,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -354,6 +357,20 @@ func (x *Charter) GetAuthority() []byte {
 func (x *Charter) GetNodes() []*Certified {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Charter) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Charter) GetSuccession() *Succession {
+	if x != nil {
+		return x.Succession
 	}
 	return nil
 }
@@ -457,7 +474,7 @@ var File_symbio_v1_trust_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_trust_proto_rawDesc = "" +
 	"\n" +
-	"\x15symbio/v1/trust.proto\x12\tsymbio.v1\"/\n" +
+	"\x15symbio/v1/trust.proto\x12\tsymbio.v1\x1a\x14symbio/v1/join.proto\"/\n" +
 	"\vShowRequest\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\"-\n" +
 	"\tShowReply\x12 \n" +
@@ -470,10 +487,14 @@ const file_symbio_v1_trust_proto_rawDesc = "" +
 	"\x0eEntrustRequest\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x0e\n" +
-	"\fEntrustReply\"S\n" +
+	"\fEntrustReply\"\x9e\x01\n" +
 	"\aCharter\x12\x1c\n" +
 	"\tauthority\x18\x01 \x01(\fR\tauthority\x12*\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x14.symbio.v1.CertifiedR\x05nodes\"\xb6\x01\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x14.symbio.v1.CertifiedR\x05nodes\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\fR\x04next\x125\n" +
+	"\n" +
+	"succession\x18\x04 \x01(\v2\x15.symbio.v1.SuccessionR\n" +
+	"succession\"\xb6\x01\n" +
 	"\tCertified\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -509,20 +530,22 @@ var file_symbio_v1_trust_proto_goTypes = []any{
 	(*EntrustReply)(nil),   // 5: symbio.v1.EntrustReply
 	(*Charter)(nil),        // 6: symbio.v1.Charter
 	(*Certified)(nil),      // 7: symbio.v1.Certified
+	(*Succession)(nil),     // 8: symbio.v1.Succession
 }
 var file_symbio_v1_trust_proto_depIdxs = []int32{
 	7, // 0: symbio.v1.Charter.nodes:type_name -> symbio.v1.Certified
-	0, // 1: symbio.v1.Trust.Show:input_type -> symbio.v1.ShowRequest
-	2, // 2: symbio.v1.Trust.Prepare:input_type -> symbio.v1.PrepareRequest
-	4, // 3: symbio.v1.Trust.Entrust:input_type -> symbio.v1.EntrustRequest
-	1, // 4: symbio.v1.Trust.Show:output_type -> symbio.v1.ShowReply
-	3, // 5: symbio.v1.Trust.Prepare:output_type -> symbio.v1.PrepareReply
-	5, // 6: symbio.v1.Trust.Entrust:output_type -> symbio.v1.EntrustReply
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	8, // 1: symbio.v1.Charter.succession:type_name -> symbio.v1.Succession
+	0, // 2: symbio.v1.Trust.Show:input_type -> symbio.v1.ShowRequest
+	2, // 3: symbio.v1.Trust.Prepare:input_type -> symbio.v1.PrepareRequest
+	4, // 4: symbio.v1.Trust.Entrust:input_type -> symbio.v1.EntrustRequest
+	1, // 5: symbio.v1.Trust.Show:output_type -> symbio.v1.ShowReply
+	3, // 6: symbio.v1.Trust.Prepare:output_type -> symbio.v1.PrepareReply
+	5, // 7: symbio.v1.Trust.Entrust:output_type -> symbio.v1.EntrustReply
+	5, // [5:8] is the sub-list for method output_type
+	2, // [2:5] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_trust_proto_init() }
@@ -530,6 +553,7 @@ func file_symbio_v1_trust_proto_init() {
 	if File_symbio_v1_trust_proto != nil {
 		return
 	}
+	file_symbio_v1_join_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -27,7 +27,7 @@ import (
 //
 // init, token and status work on files of the state directory, with or without a running node; leave
 // refuses to while the node runs. tokens works on files. nodes and remove work on files, too, and ask a running node for
-// what only that knows. promote and demote need one.
+// what only that knows. promote, demote and rotate need one.
 func New(env *command.Env) *cobra.Command {
 	// file is the flag --config of the four commands below that have it. They share the variable,
 	// because one run of the program runs one command.
@@ -40,7 +40,7 @@ func New(env *command.Env) *cobra.Command {
 		cmd.AddCommand(named)
 	}
 	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterDemote(env), cmdClusterRemove(env),
-		cmdClusterTokens(env), cmdClusterLock(env), cmdClusterUnlock(env))
+		cmdClusterTokens(env), cmdClusterLock(env), cmdClusterUnlock(env), cmdClusterRotate(env))
 	return cmd
 }
 
@@ -341,6 +341,9 @@ func clusterRows(s clusterinfo.Status) [][]string {
 		{"node", s.Node}, {"id", s.ID}, {"certificate", fmt.Sprintf("%s: %s", doctor.Ends(s.Days), s.Expires.Format(time.RFC3339))},
 		{"removed nodes", strconv.Itoa(s.Removed)},
 	}
+	if r := s.Rotation; r != nil {
+		rows = append(rows, []string{"rotation", rotationText(*r)})
+	}
 	// Overdue and Refused are texts that say what to do; both are empty in a healthy cluster.
 	for _, row := range [][]string{{"renewal", s.Overdue}, {"refused", s.Refused}} {
 		if row[1] != "" {
@@ -363,6 +366,19 @@ func clusterRows(s clusterinfo.Status) [][]string {
 		rows = append(rows, []string{"problem", p.Node + ": " + p.Why}, []string{"fix", p.Fix})
 	}
 	return rows
+}
+
+// rotationText says where a rotation stands.
+func rotationText(r clusterinfo.Rotation) string {
+	text := fmt.Sprintf("to authority %s, stage %s since %s", r.Successor, r.Stage, r.Since.Format(time.RFC3339))
+	switch {
+	case !r.Until.IsZero() && len(r.Waiting) > 0:
+		text += "; nodes that were off come back until " + r.Until.Format(time.DateOnly) + ": "
+	case !r.Until.IsZero():
+	case len(r.Waiting) > 0:
+		text += ", waiting for "
+	}
+	return text + strings.Join(r.Waiting, ", ")
 }
 
 // healthText says how a node does: its state, how it is reached, its certificate, its clock, its version and the authority.

@@ -55,6 +55,8 @@ type Status struct {
 	Refused string `json:"refused,omitempty"`
 	// Holders are the nodes on whose machines the authority is known to be.
 	Holders []Holder `json:"holders"`
+	// Rotation is the replacement of the authority; nil = there is none, or it is over for long.
+	Rotation *Rotation `json:"rotation,omitempty"`
 	// Nodes are the nodes of the cluster, and Problems what is wrong with it; both are never nil.
 	Nodes    []NodeHealth `json:"nodes"`
 	Problems []Problem    `json:"problems"`
@@ -112,7 +114,9 @@ func Look(ctx context.Context, state statedir.Dir, name string, grace time.Durat
 		}
 	}
 	live, liveErr := s.ask(ctx, state, id.Revocations())
-	return s, s.examine(state, live, liveErr, grace)
+	err = s.examine(state, live, liveErr, grace)
+	s.addRotation(id.Rotation(), live)
+	return s, err
 }
 
 // readRecords adds the holders and open tokens from the records of the

@@ -142,7 +142,7 @@ func (n Node) InCluster() error {
 	if _, err := n.dir.OpenCluster(); !errors.Is(err, ErrNoAuthority) {
 		return err
 	}
-	_, _, err := identity.MemberOf(n.member())
+	_, err := identity.MemberOf(n.member())
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNoCluster
 	}
@@ -156,7 +156,7 @@ func (n Node) InitCluster(cluster, listen string) (*identity.Identity, error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
 	}
-	if other, _, err := identity.MemberOf(n.member()); err == nil {
+	if other, err := identity.MemberOf(n.member()); err == nil {
 		return nil, fmt.Errorf("node %s is a member of cluster %s already; to leave it: symbio cluster leave --node %s", n.name, other, n.name)
 	}
 	if err := checkListen(listen); err != nil {
@@ -189,8 +189,8 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 	if c, err := n.dir.OpenCluster(); err == nil {
 		return nil, fmt.Errorf("this machine holds the authority of cluster %s, and a node is in one cluster only", c.Name())
 	}
-	other, hash, err := identity.MemberOf(n.member())
-	if err == nil && !token.Fits(hash) {
+	other, err := identity.MemberOf(n.member())
+	if err == nil && !token.Fits(n.member()) {
 		return nil, fmt.Errorf("node %s is a member of another cluster, %s; to leave it: symbio cluster leave --node %s", n.name, other, n.name)
 	}
 	key, err := identity.LoadOrCreateKey(n.Key())
@@ -214,7 +214,7 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 // machine holds it or no other node is left, and if not that machine cannot
 // leave. advice says where it is, and how to join.
 func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
-	cluster, _, err = identity.MemberOf(n.member())
+	cluster, err = identity.MemberOf(n.member())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", "", err
 	}
@@ -338,7 +338,7 @@ func (n Node) Outsider(listens string) string {
 		return advice
 	}
 	for _, other := range n.dir.names() {
-		if cluster, _, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
+		if cluster, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
 			return fmt.Sprintf("this machine is node %s of cluster %s, and node %s is not of that cluster: to be %[1]s, run `symbio up --name %[1]s`; to make %[3]s one of its nodes, run `symbio cluster token` where the authority is, then here: symbio --node %[3]s cluster join TOKEN ADDRESS",
 				other, cluster, n.name)
 		}
@@ -355,7 +355,7 @@ func (s Dir) names() []string {
 // Belongs returns the identity of the node if it is a member of the token's
 // cluster with a valid certificate, and nil if it has to join.
 func (n Node) Belongs(token identity.Token) *identity.Identity {
-	if _, hash, err := identity.MemberOf(n.member()); err != nil || !token.Fits(hash) {
+	if !token.Fits(n.member()) {
 		return nil
 	}
 	i, err := n.Membership()
@@ -368,7 +368,7 @@ func (n Node) Belongs(token identity.Token) *identity.Identity {
 // Membership returns the stored identity of a node that has joined a cluster;
 // fs.ErrNotExist if it has joined none. The certificate may have expired.
 func (n Node) Membership() (*identity.Identity, error) {
-	if _, _, err := identity.MemberOf(n.member()); err != nil {
+	if _, err := identity.MemberOf(n.member()); err != nil {
 		return nil, err
 	}
 	key, err := identity.LoadOrCreateKey(n.Key())

@@ -236,7 +236,7 @@ func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbio
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
 			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why), CertDays: int32(n.CertDaysLeft),
-			Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
+			Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority), Rotation: optional(n.Rotation),
 		}
 		if n.ClockAhead != nil {
 			out.ClockAhead = new(n.ClockAhead.Seconds())
@@ -312,6 +312,19 @@ func (d Directory) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*sy
 	}
 	d.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: d.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
 	return &symbiov1.PromoteReply{}, nil
+}
+
+// Rotate begins to replace the authority of the cluster, or goes on with it. FailedPrecondition: this node does not hold the
+// authority, it is locked, or it is being replaced already.
+func (d Directory) Rotate(_ context.Context, r *symbiov1.RotateRequest) (*symbiov1.RotateReply, error) {
+	stage, waiting, err := d.cfg.Peers.Network.Rotate(r.GetBegin(), r.GetNow())
+	switch {
+	case errors.Is(err, identity.ErrNoAuthority):
+		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
+	case errors.Is(err, identity.ErrLocked), errors.Is(err, identity.ErrRotating):
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &symbiov1.RotateReply{Stage: uint32(stage), Waiting: waiting}, err
 }
 
 // Authority gives this node the key of its cluster's authority until it ends, or drops it after the
