@@ -190,9 +190,9 @@ func trust(certificate *x509.Certificate) (*Authority, error) {
 func (a *Authority) public() ed25519.PublicKey { return a.certificate.PublicKey.(ed25519.PublicKey) }
 
 // roots returns the pool that certificates are verified against.
-func roots(all []*Authority) *x509.CertPool {
+func (l lineage) roots() *x509.CertPool {
 	pool := x509.NewCertPool()
-	for _, a := range all {
+	for _, a := range l {
 		pool.AddCert(a.certificate)
 	}
 	return pool
@@ -205,7 +205,7 @@ func (a *Authority) hash() [sha256.Size]byte { return sha256.Sum256(a.certificat
 // The name in it is computed from the key and the authority, never taken from a request. The error says if the key is
 // elsewhere or the authority has ended.
 func (a *Authority) certify(public ed25519.PublicKey, as Peer, now time.Time) (*x509.Certificate, error) {
-	a = a.issuer()
+	a = a.all().issuer()
 	if _, err := a.signer(); err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func OpenCluster(dir string) (*Cluster, error) {
 	if a, err = a.restored(dir); err != nil {
 		return nil, fmt.Errorf("cluster authority: %w", err)
 	}
-	if a.issuer().key == nil {
+	if a.all().issuer().key == nil {
 		return nil, fmt.Errorf("cluster authority: %s was replaced: %w", file, fs.ErrNotExist)
 	}
 	r, err := openRevocations(a, dir)
@@ -91,8 +91,8 @@ func OpenCluster(dir string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{authority: a, dir: dir, revoked: r}
-	if old, s := a.replaced(); s.stage() == StageDone && old.key != nil {
-		err = c.destroyOld() // a crash has come before
+	if old, s := a.all().replaced(); s.stage() == StageDone && old.key != nil {
+		err = destroyOld(c.dir) // a crash has come before
 	}
 	return c, err
 }
@@ -155,9 +155,9 @@ func (i *Identity) JoinTLS() *tls.Config {
 				return nil, err
 			}
 			both := *shown
-			both.Certificate = [][]byte{shown.Leaf.Raw, i.cred.authority.certifier(shown.Leaf).certificate.Raw}
+			both.Certificate = [][]byte{shown.Leaf.Raw, i.cred.authority.all().certifier(shown.Leaf).certificate.Raw}
 			if newest, err := i.cred.fresh(); err == nil && newest != shown {
-				both.Certificate = append(both.Certificate, newest.Leaf.Raw, i.cred.authority.certifier(newest.Leaf).certificate.Raw)
+				both.Certificate = append(both.Certificate, newest.Leaf.Raw, i.cred.authority.all().certifier(newest.Leaf).certificate.Raw)
 			}
 			return &both, nil
 		},
@@ -229,16 +229,8 @@ func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name stri
 		return nil, err
 	}
 	list, _ := c.revoked.Current()
-	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certifier(leaf).certificate.Raw, Revocations: list, Succession: c.succession()},
+	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.all().certifier(leaf).certificate.Raw, Revocations: list, Succession: c.authority.all().message()},
 		c.record(leaf, name)
-}
-
-// succession returns the latest message about the authority, nil if there was none.
-func (c *Cluster) succession() *pb.Succession {
-	if _, s := c.authority.replaced(); s != nil {
-		return s.message
-	}
-	return nil
 }
 
 // checkName returns ErrNameTaken if another node than id has the name and a certificate that has not
@@ -274,7 +266,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RenewReply{Certificate: leaf.Raw, Succession: c.succession()}, c.record(leaf, "")
+	return &pb.RenewReply{Certificate: leaf.Raw, Succession: c.authority.all().message()}, c.record(leaf, "")
 }
 
 // Remove takes a node out of the cluster for good by adding its id to the signed list. There is no

@@ -532,7 +532,7 @@ func TestRenewLate(t *testing.T) {
 				f := found(t, "home")
 				node, dir := f.join(t, "worker")
 				time.Sleep(max(0, c.away))
-				server, client, serverErr, clientErr := handshake(t, f.seed.JoinTLS(), node.RenewTLS(f.seed.ID()))
+				server, client, serverErr, clientErr := handshake(t, f.seed.JoinTLS(), node.ProtocolClientTLS(identity.JoinProtocol, f.seed.ID()))
 				if serverErr != nil || clientErr != nil || client.NegotiatedProtocol != identity.JoinProtocol {
 					t.Fatalf("the handshake: server %v, client %v", serverErr, clientErr)
 				}
@@ -577,11 +577,11 @@ func TestRenewLateIsForThisClusterOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, _, _ := handshake(t, other.seed.JoinTLS(), node.RenewTLS("")) // the proof of another cluster's certificate
+	s, _, _, _ := handshake(t, other.seed.JoinTLS(), node.ProtocolClientTLS(identity.JoinProtocol, "")) // the proof of another cluster's certificate
 	if _, err := f.RenewLate(s, r, identity.Grace); !errors.Is(err, identity.ErrBadRequest) {
 		t.Errorf("a certificate of another cluster: got %v, want %v", err, identity.ErrBadRequest)
 	}
-	if _, _, _, err := handshake(t, f.seed.JoinTLS(), node.RenewTLS("")); !errors.Is(node.Explain(err), identity.ErrOtherAuthority) {
+	if _, _, _, err := handshake(t, f.seed.JoinTLS(), node.ProtocolClientTLS(identity.JoinProtocol, "")); !errors.Is(node.Explain(err), identity.ErrOtherAuthority) {
 		t.Errorf("asking another cluster: got %v, want %v", err, identity.ErrOtherAuthority)
 	}
 	token := f.token(t, 0, "")

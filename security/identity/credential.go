@@ -60,7 +60,7 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	issuer := c.authority.issuer()
+	issuer := c.authority.all().issuer()
 	if c.current != nil && (!issuer.canSign() || c.file != "" || !aged(c.current.Leaf, now) && issuer.certified(c.current.Leaf)) {
 		return c.current, nil
 	}
@@ -77,7 +77,7 @@ func (c *credential) fresh() (*tls.Certificate, error) {
 func (c *credential) replace(p Peer, leaf *x509.Certificate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	issuer := c.authority.issuer()
+	issuer := c.authority.all().issuer()
 	replaced := issuer.certified(leaf) && !issuer.certified(c.current.Leaf)
 	if p != c.as || !replaced && !leaf.NotAfter.After(c.current.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
@@ -107,7 +107,11 @@ const oldStart = "old-"
 // keepOld makes the last certificate of the old authority, whose key is here, and stores it in dir. It is good for as long as a
 // certificate of the old authority may be renewed. One that is there stays.
 func (c *credential) keepOld(old *Authority, dir string) error {
-	if c.openOld(dir); c.hasOld(old) || !old.canSign() {
+	c.openOld(dir)
+	c.mu.Lock()
+	there := c.old != nil && old.certified(c.old.Leaf)
+	c.mu.Unlock()
+	if there || !old.canSign() {
 		return nil
 	}
 	leaf, err := old.certifyAs(c.as, c.key.public(), time.Now(), nodeLife+LateRenewal)
@@ -122,13 +126,6 @@ func (c *credential) keepOld(old *Authority, dir string) error {
 	defer c.mu.Unlock()
 	c.old = withKey(c.key, leaf)
 	return nil
-}
-
-// hasOld reports whether there is a last certificate of the authority.
-func (c *credential) hasOld(a *Authority) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.old != nil && a.certified(c.old.Leaf)
 }
 
 // openOld reads what keepOld has stored. Without it, or if it is damaged, nodes that were off have to join again.
@@ -149,7 +146,7 @@ func (c *credential) openOld(dir string) {
 // authority.
 func (c *credential) forServer(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	newest, err := c.fresh()
-	if old := c.lasting(newest); old != nil && !slices.Contains(hello.SupportedProtos, trustProtocol(c.authority.issuer())) {
+	if old := c.lasting(newest); old != nil && !slices.Contains(hello.SupportedProtos, lineage{c.authority.all().issuer()}.protocol()) {
 		return old, nil
 	}
 	return newest, err
@@ -172,10 +169,4 @@ func (c *credential) lasting(newest *tls.Certificate) *tls.Certificate {
 		return nil
 	}
 	return c.old
-}
-
-// trustProtocol is the TLS protocol (ALPN) by which a node that dials says that it trusts an authority. It is never
-// negotiated.
-func trustProtocol(a *Authority) string {
-	return "symbio-trusts/" + tagOf(a.certificate.RawSubjectPublicKeyInfo)
 }

@@ -44,7 +44,7 @@ func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 		return nil, nil, ErrNoAuthority
 	}
 	if c := i.Cluster(); c != nil {
-		if err := c.checkUnlocked(); err != nil {
+		if err := c.Key().checkUnlocked(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	if err != nil {
 		return nil, fmt.Errorf("seal the authority: %w", err)
 	}
-	signer, err := c.authority.latest().signer()
+	signer, err := c.authority.all().latest().signer()
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	i := r.identity
 	text := entrustText(i.cred.authority, r.from, i.cred.key.id, r.key.PublicKey().Bytes())
-	if !ed25519.Verify(i.cred.authority.latest().public(), sealedText(text, e.GetSealed()), e.GetSignature()) {
+	if !ed25519.Verify(i.cred.authority.all().latest().public(), sealedText(text, e.GetSealed()), e.GetSignature()) {
 		return ErrNotEntrusted
 	}
 	// The signature shows that a holder of the authority sent it, the context in text that it was
@@ -120,7 +120,7 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return fmt.Errorf("the authority that was sent %w", err)
 	}
-	if a.hash() != i.cred.authority.latest().hash() || !a.canSign() {
+	if a.hash() != i.cred.authority.all().latest().hash() || !a.canSign() {
 		return ErrNotEntrusted
 	}
 	if len(charter.GetNext()) > 0 {
@@ -138,7 +138,7 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return err
 	}
-	if c.authority.latest().hash() != a.hash() {
+	if c.authority.all().latest().hash() != a.hash() {
 		return ErrClusterExists
 	}
 	if err := c.learn(charter.GetNodes()); err != nil {
@@ -152,7 +152,7 @@ func (r *Recipient) takeNext(charter *pb.Charter, dir string) error {
 	if _, err := r.identity.Rotation().Take(charter.GetSuccession()); err != nil {
 		return err
 	}
-	if err := r.identity.keepNext(charter.GetNext(), dir); err != nil {
+	if err := r.identity.Rotation().keepNext(charter.GetNext(), dir); err != nil {
 		return err
 	}
 	return keepSuccession(dir, r.identity.Rotation().Standing().GetSuccession())
@@ -162,7 +162,7 @@ func (r *Recipient) takeNext(charter *pb.Charter, dir string) error {
 // admits nodes. c must not be in use yet, since its list of removed nodes is replaced by the
 // node's. It returns ErrOtherAuthority for another cluster.
 func (i *Identity) Hold(c *Cluster) error {
-	if !c.authority.is(i.cred.authority) {
+	if !c.authority.all().meets(i.cred.authority.all()) {
 		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.cred.authority.name, i.cred.authority.tag, c.Name(), c.Tag())
 	}
 	if err := i.revoked.signHere(c.authority, c.dir); err != nil {
@@ -173,7 +173,7 @@ func (i *Identity) Hold(c *Cluster) error {
 	i.cred.openOld(c.dir)
 	// One of the two may have missed a stage.
 	for _, a := range []*Authority{c.authority, i.cred.authority} {
-		if _, s := a.replaced(); s != nil {
+		if _, s := a.all().replaced(); s != nil {
 			if _, err := i.Rotation().Take(s.message); err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func (i *Identity) Hold(c *Cluster) error {
 	}
 	i.taking.Lock()
 	defer i.taking.Unlock()
-	return i.follow(c)
+	return i.Rotation().follow(c)
 }
 
 // OpenMember is the function OpenMember on the machine that holds c. If the node is a member of c,
@@ -189,7 +189,7 @@ func (i *Identity) Hold(c *Cluster) error {
 // cluster is opened as everywhere else.
 func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	i, err := OpenMember(dir, k)
-	if err != nil || !i.cred.authority.is(c.authority) {
+	if err != nil || !i.cred.authority.all().meets(c.authority.all()) {
 		return i, err
 	}
 	if err := i.Hold(c); err != nil {
@@ -234,12 +234,12 @@ func (a *Authority) encode() ([]byte, error) {
 // charter returns what makes another node a holder of the authority: its key, its certificate
 // and the records of nodes.
 func (c *Cluster) charter() ([]byte, error) {
-	text, err := c.authority.latest().encode()
+	text, err := c.authority.all().latest().encode()
 	if err != nil {
 		return nil, err
 	}
 	out := &pb.Charter{Authority: text}
-	if _, s := c.authority.replaced(); s != nil && s.stage() < StageDone {
+	if _, s := c.authority.all().replaced(); s != nil && s.stage() < StageDone {
 		if out.Next, err = s.next.encode(); err != nil {
 			return nil, err
 		}
@@ -310,7 +310,7 @@ func (c *Cluster) keepRecord(r Record) error {
 // the key. It stops a message from being used for another node or another time. All parts but
 // the last have a fixed length, so no two inputs give the same text.
 func entrustText(a *Authority, from, to NodeID, key []byte) []byte {
-	hash := a.latest().hash()
+	hash := a.all().latest().hash()
 	return slices.Concat([]byte("symbio entrust v1\n"), hash[:], []byte(from), []byte(to), key)
 }
 

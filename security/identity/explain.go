@@ -143,7 +143,7 @@ func (a *Authority) explainAlert(leaf *x509.Certificate, err error) error {
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case alertAccessDenied.Error():
 		return ErrNoRoom
-	case alertNoProtocol.Error(): // only RenewTLS asks for one that not every node of the cluster speaks
+	case alertNoProtocol.Error(): // only a renewal asks for one that not every node of the cluster speaks
 		return ErrNoAuthority
 	}
 	return fmt.Errorf("the other side ended the handshake: %w", err)

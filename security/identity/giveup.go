@@ -34,7 +34,7 @@ func (l Ledger) GiveUp(nodes map[string]*Key) error {
 func (l Ledger) release(k *Key, dir string) error {
 	c := l.cluster
 	_, a, err := readMember(filepath.Join(dir, memberFile))
-	if err == nil && !a.is(c.authority) || c.revoked.Has(k.id) {
+	if err == nil && !a.all().meets(c.authority.all()) || c.revoked.Has(k.id) {
 		return nil
 	}
 	var r Record

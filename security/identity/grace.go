@@ -16,7 +16,7 @@ import (
 const Grace = 30 * 24 * time.Hour
 
 // Expired reports whether the certificate of a member has ended. The node can then do nothing but
-// ask for the next one, with RenewTLS. It is false for identities made by Issue, which sign their
+// ask for the next one, over a connection of JoinProtocol (ProtocolClientTLS). It is false for identities made by Issue, which sign their
 // own.
 func (i *Identity) Expired() bool { return i.cred.isStored() && time.Now().After(i.NotAfter()) }
 
@@ -25,21 +25,15 @@ func (i *Identity) Expired() bool { return i.cred.isStored() && time.Now().After
 func (i *Identity) Overdue() error {
 	until := i.NotAfter().UTC().Format(time.RFC3339)
 	switch {
-	case i.late() && i.Cluster() != nil && i.Cluster().Key().Locked():
+	case i.cred.late() && i.Cluster() != nil && i.Cluster().Key().Locked():
 		return fmt.Errorf("this node's certificate in cluster %s ends at %s: %w", i.cred.authority.name, until, ErrLocked)
 	case i.Expired():
 		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.certificate_grace there says otherwise; after that, symbio cluster leave, then join",
 			i.cred.authority.name, until, Grace.Hours()/24)
-	case i.Cluster() == nil && i.late():
+	case i.Cluster() == nil && i.cred.late():
 		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.cred.authority.name, until)
 	}
 	return nil
-}
-
-// RenewTLS returns the configuration to ask node expect, or any holder of the authority if
-// expect is "", for a new certificate after this node's has ended.
-func (i *Identity) RenewTLS(expect NodeID) *tls.Config {
-	return handshake{i, JoinProtocol}.client(expect)
 }
 
 // RenewLate is Renew for a node whose certificate may have ended, by grace at most. The
@@ -59,7 +53,7 @@ func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace tim
 		return nil, fmt.Errorf("%w: it ended at %s, and is renewed for %v after that; join again, with a new token of `symbio cluster token`",
 			ErrExpired, leaf.NotAfter.UTC().Format(time.RFC3339), grace)
 	}
-	if err := c.checkOld(p, leaf, now); err != nil {
+	if err := c.Ledger().checkOld(p, leaf, now); err != nil {
 		return nil, err
 	}
 	return c.Renew(p, r)
@@ -67,8 +61,9 @@ func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace tim
 
 // checkOld returns an error if a certificate is of an authority that is not trusted any more and may not be renewed: its node,
 // role and labels must be recorded here, so that a copy of the old key lets nobody in.
-func (c *Cluster) checkOld(p Peer, leaf *x509.Certificate, now time.Time) error {
-	old, s := c.authority.replaced()
+func (l Ledger) checkOld(p Peer, leaf *x509.Certificate, now time.Time) error {
+	c := l.cluster
+	old, s := c.authority.all().replaced()
 	if s.stage() != StageDone || !old.certified(leaf) {
 		return nil
 	}
@@ -84,5 +79,5 @@ func (a *Authority) verifyLate(leaf *x509.Certificate, now time.Time) (Peer, err
 	if now.After(leaf.NotAfter) {
 		now = leaf.NotAfter
 	}
-	return verifyBy(a.all(), leaf, now)
+	return a.all().verify(leaf, now)
 }

@@ -47,7 +47,7 @@ func TestCertificateMustBeOfItsKey(t *testing.T) {
 	}
 	// An authority of another make may sign what is no label.
 	for _, labels := range []Labels{"room=kitchen,room=cellar", "gpu", Labels(strings.Repeat("x", 1000)) + "=1"} {
-		c, err := a.certifyAs(Peer{ID: k.id, Authority: a.name, Role: roleNode, Labels: labels}, k.public(), time.Now())
+		c, err := a.certifyAs(Peer{ID: k.id, Authority: a.name, Role: roleNode, Labels: labels}, k.public(), time.Now(), nodeLife)
 		if err != nil {
 			t.Fatal(err)
 		}

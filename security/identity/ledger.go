@@ -75,7 +75,7 @@ func (c *Cluster) NewToken(life time.Duration, role string, labels ...string) (T
 	if err := c.tidy(now); err != nil {
 		return Token{}, err
 	}
-	t := newToken(c.authority.issuer().hash())
+	t := newToken(c.authority.all().issuer().hash())
 	data, err := json.Marshal(ticket{Role: role, Labels: given, Created: now.UTC(), Expires: now.Add(life).UTC()})
 	if err != nil {
 		return Token{}, err

@@ -75,7 +75,7 @@ type AuthorityKey struct {
 }
 
 // Key returns the key of the cluster's authority.
-func (c *Cluster) Key() AuthorityKey { return AuthorityKey{c.authority.latest(), c.dir} }
+func (c *Cluster) Key() AuthorityKey { return AuthorityKey{c.authority.all().latest(), c.dir} }
 
 // Locked reports whether this process lacks the authority's key. It can still list nodes and make
 // tokens.
@@ -209,11 +209,20 @@ func (c *Cluster) Enlisted(dir string) error {
 	if err != nil {
 		return err
 	}
-	if !m.cred.authority.is(c.authority) || m.cred.as != own.as {
+	if !m.cred.authority.all().meets(c.authority.all()) || m.cred.as != own.as {
 		return ErrOtherAuthority
 	}
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	own.file, own.current = m.cred.file, m.cred.current
 	return nil
+}
+
+// checkUnlocked returns ErrLocked if the authority's key is encrypted on the disk.
+func (k AuthorityKey) checkUnlocked() error {
+	_, locked, err := k.sealed()
+	if locked {
+		err = fmt.Errorf("%w --permanent; after the rotation, lock it again", ErrLocked)
+	}
+	return err
 }

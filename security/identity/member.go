@@ -61,7 +61,7 @@ func (a *Admission) Save(dir string) error {
 // one.
 func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
-	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certifier(leaf).certificate.Raw})...)
+	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.all().certifier(leaf).certificate.Raw})...)
 	if err := private.Replace(filepath.Join(dir, memberFile), data); err != nil {
 		return fmt.Errorf("keep the certificate: %w", err)
 	}
@@ -146,11 +146,11 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 // one is over, or its authority was replaced. It is always false for an identity that was made by Issue, which renews its
 // certificate by itself. A member that holds the authority is due, too; it renews with RenewHere.
 func (i *Identity) Due() bool {
-	return i.late() || i.cred.isStored() && !i.cred.authority.issuer().certified(i.cred.leaf())
+	return i.cred.late() || i.cred.isStored() && !i.cred.authority.all().issuer().certified(i.cred.leaf())
 }
 
 // late reports whether half the life of a member's certificate is over.
-func (i *Identity) late() bool { return i.cred.isStored() && aged(i.cred.leaf(), time.Now()) }
+func (c *credential) late() bool { return c.isStored() && aged(c.leaf(), time.Now()) }
 
 // RenewRequest returns the request for the next certificate of the same key. It contains no name
 // and no role: the authority takes both from the current certificate.

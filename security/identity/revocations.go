@@ -123,7 +123,7 @@ func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	took, err := r.take(list, r.authority.trusted())
+	took, err := r.take(list, r.authority.all().trusted())
 	if err != nil || !took {
 		return took, err
 	}
@@ -177,7 +177,7 @@ func (r *Revocations) add(id NodeID) error {
 
 // isUnsettled reports whether there is more than one list, or it is by an authority that was replaced. The caller holds r.mu.
 func (r *Revocations) isUnsettled() bool {
-	return len(r.lists) > 1 || len(r.lists) == 1 && !r.authority.issuer().signed(r.lists[0])
+	return len(r.lists) > 1 || len(r.lists) == 1 && !r.authority.all().issuer().signed(r.lists[0])
 }
 
 // touch ends the context of Lists without a change of the lists: the authority has changed.
@@ -192,7 +192,7 @@ func (r *Revocations) touch() {
 // nothing. Two machines that do so from the same lists sign the same one, since ids are sorted and
 // Ed25519 is deterministic. The caller holds r.mu.
 func (r *Revocations) settle() error {
-	for r.isUnsettled() && r.authority.issuer().canSign() && len(r.nodes) <= maxRemoved {
+	for r.isUnsettled() && r.authority.all().issuer().canSign() && len(r.nodes) <= maxRemoved {
 		err := r.sign()
 		if errors.Is(err, errStale) {
 			err = r.load()
@@ -219,7 +219,7 @@ func (r *Revocations) sign(more ...NodeID) error {
 		list.Nodes = append(list.Nodes, string(id))
 	}
 	slices.Sort(list.Nodes)
-	issuer := r.authority.issuer()
+	issuer := r.authority.all().issuer()
 	signer, err := issuer.signer()
 	if err != nil {
 		return err
@@ -231,14 +231,14 @@ func (r *Revocations) sign(more ...NodeID) error {
 	} else if err != nil {
 		return fmt.Errorf("keep the list of removed nodes: %w", err)
 	}
-	_, err = r.take(list, r.authority.trusted())
+	_, err = r.take(list, r.authority.all().trusted())
 	return errors.Join(err, r.keepAll())
 }
 
 // take verifies a list and makes it current, and drops the lists that it replaces. It returns false
 // if a current list says the same or more, and an error if the list is not signed by one of the authorities in by,
 // or there are maxLists others. It does not write to the disk. The caller holds r.mu.
-func (r *Revocations) take(list *pb.Revocations, by []*Authority) (bool, error) {
+func (r *Revocations) take(list *pb.Revocations, by lineage) (bool, error) {
 	if slices.ContainsFunc(r.lists, func(have *pb.Revocations) bool { return replaces(have, list) }) {
 		return false, nil
 	}
@@ -283,7 +283,7 @@ func replaces(a, b *pb.Revocations) bool {
 
 // checkList returns an error unless one of the authorities signed the list and it has at most maxRemoved nodes.
 // The length comes first: it bounds the text to verify.
-func checkList(list *pb.Revocations, by []*Authority) error {
+func checkList(list *pb.Revocations, by lineage) error {
 	switch {
 	case len(list.GetNodes()) > maxRemoved:
 		return fmt.Errorf("a list of removed nodes has %d, the most is %d", len(list.GetNodes()), maxRemoved)

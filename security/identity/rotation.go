@@ -68,65 +68,81 @@ func (s *succession) stage() Stage {
 	return Stage(s.message.GetStage())
 }
 
-// latest returns the authority that the cluster has, which is the old one until StageDone.
-func (a *Authority) latest() *Authority {
-	for s := a.succession.Load(); s.stage() == StageDone; s = a.succession.Load() {
-		a = s.next
-	}
-	return a
-}
-
-// issuer returns the authority by which new certificates are.
-func (a *Authority) issuer() *Authority {
-	a = a.latest()
-	if s := a.succession.Load(); s.stage() == StageCertify {
-		return s.next
-	}
-	return a
-}
-
-// trusted returns the authorities whose certificates are accepted: one, or two until StageDone. The newest is the last.
-func (a *Authority) trusted() []*Authority { return a.latest().all() }
+// lineage is an authority and those that came after it, the newest last. It is never empty.
+type lineage []*Authority
 
 // all returns the authority and all that came after it.
-func (a *Authority) all() []*Authority {
-	all := []*Authority{a}
+func (a *Authority) all() lineage {
+	all := lineage{a}
 	for s := a.succession.Load(); s != nil; s = s.next.succession.Load() {
 		all = append(all, s.next)
 	}
 	return all
 }
 
+// trusted returns the authorities whose certificates are accepted: one, or two until StageDone.
+func (l lineage) trusted() lineage {
+	for len(l) > 1 && l[0].succession.Load().stage() == StageDone {
+		l = l[1:]
+	}
+	return l
+}
+
+// latest returns the authority that the cluster has, which is the old one until StageDone.
+func (l lineage) latest() *Authority { return l.trusted()[0] }
+
+// issuer returns the authority by which new certificates are.
+func (l lineage) issuer() *Authority {
+	l = l.trusted()
+	if len(l) > 1 && l[0].succession.Load().stage() == StageCertify {
+		return l[1]
+	}
+	return l[0]
+}
+
 // replaced returns the newest authority that has a successor, and its succession; nil if there is none.
-func (a *Authority) replaced() (old *Authority, s *succession) {
-	all := a.all()
-	if len(all) < 2 {
+func (l lineage) replaced() (old *Authority, s *succession) {
+	if len(l) < 2 {
 		return nil, nil
 	}
-	old = all[len(all)-2]
+	old = l[len(l)-2]
 	return old, old.succession.Load()
 }
 
-// is reports whether a and b are of one cluster, one after the other or the same.
-func (a *Authority) is(b *Authority) bool {
-	return slices.ContainsFunc(a.all(), func(x *Authority) bool {
-		return slices.ContainsFunc(b.all(), func(y *Authority) bool { return x.certificate.Equal(y.certificate) })
+// message returns the message about the newest authority, nil if there was none.
+func (l lineage) message() *pb.Succession {
+	if _, s := l.replaced(); s != nil {
+		return s.message
+	}
+	return nil
+}
+
+// meets reports whether both are of one cluster.
+func (l lineage) meets(other lineage) bool {
+	return slices.ContainsFunc(l, func(x *Authority) bool {
+		return slices.ContainsFunc(other, func(y *Authority) bool { return x.certificate.Equal(y.certificate) })
 	})
+}
+
+// certifier returns the one that has certified the leaf; the latest if none has.
+func (l lineage) certifier(leaf *x509.Certificate) *Authority {
+	for _, a := range l {
+		if a.certified(leaf) {
+			return a
+		}
+	}
+	return l.latest()
+}
+
+// protocol is the TLS protocol (ALPN) by which a node that dials says that it trusts the newest authority. It is never
+// negotiated.
+func (l lineage) protocol() string {
+	return "symbio-trusts/" + tagOf(l[len(l)-1].certificate.RawSubjectPublicKeyInfo)
 }
 
 // certified reports whether the leaf names the authority as its issuer. The caller has verified the leaf.
 func (a *Authority) certified(leaf *x509.Certificate) bool {
 	return bytes.Equal(leaf.RawIssuer, a.certificate.RawSubject)
-}
-
-// certifier returns the one of all authorities that has certified the leaf; the latest if none has.
-func (a *Authority) certifier(leaf *x509.Certificate) *Authority {
-	for _, one := range a.all() {
-		if one.certified(leaf) {
-			return one
-		}
-	}
-	return a.latest()
 }
 
 // successionText returns what both signatures of a Succession cover. All parts have a fixed length.
@@ -183,7 +199,7 @@ func newer(a, b *pb.Succession) bool {
 // succeed takes a succession of the authority. keys is the directory of the new authority's key, if it is here. It returns
 // false for a succession that is not newer than the known one.
 func (a *Authority) succeed(s *pb.Succession, keys string) (bool, error) {
-	a = a.latest()
+	a = a.all().latest()
 	have := a.succession.Load()
 	switch {
 	case bytes.Equal(s.GetNew(), a.certificate.Raw):
@@ -276,10 +292,10 @@ func (r Rotation) Begin(again bool) error {
 	if c == nil {
 		return ErrNoAuthority
 	}
-	if err := c.checkUnlocked(); err != nil {
+	if err := c.Key().checkUnlocked(); err != nil {
 		return err
 	}
-	old := c.authority.latest()
+	old := c.authority.all().latest()
 	if old.succession.Load() != nil {
 		return ErrRotating
 	}
@@ -301,22 +317,13 @@ func (r Rotation) Begin(again bool) error {
 	return r.sign(old, next, StageTrust)
 }
 
-// checkUnlocked returns ErrLocked if the authority's key is encrypted on the disk.
-func (c *Cluster) checkUnlocked() error {
-	_, locked, err := c.Key().sealed()
-	if locked {
-		err = fmt.Errorf("%w --permanent; after the rotation, lock it again", ErrLocked)
-	}
-	return err
-}
-
 // Advance signs the stage after from, if the replacement is at from and this node has both keys.
 func (r Rotation) Advance(from Stage) error {
 	c := r.identity.Cluster()
 	if c == nil {
 		return nil
 	}
-	old, s := c.authority.replaced()
+	old, s := c.authority.all().replaced()
 	if s.stage() != from || from >= StageDone || s.next.key == nil {
 		return nil
 	}
@@ -371,7 +378,7 @@ func (r Rotation) Take(s *pb.Succession) (bool, error) {
 		err = keepSuccession(dir, s)
 	}
 	if c != nil {
-		err = errors.Join(err, keepSuccession(c.dir, s), i.follow(c))
+		err = errors.Join(err, keepSuccession(c.dir, s), r.follow(c))
 	}
 	i.revoked.touch()
 	return true, err
@@ -379,8 +386,9 @@ func (r Rotation) Take(s *pb.Succession) (bool, error) {
 
 // follow does on a machine with the authority what belongs to the stage: this node gets its last certificate of the old
 // authority, lists are signed anew, and at last the old key is destroyed. Without the new key it is a member like others.
-func (i *Identity) follow(c *Cluster) error {
-	old, s := c.authority.replaced()
+func (r Rotation) follow(c *Cluster) error {
+	i := r.identity
+	old, s := c.authority.all().replaced()
 	if s.stage() < StageCertify {
 		return nil
 	}
@@ -390,15 +398,17 @@ func (i *Identity) follow(c *Cluster) error {
 	}
 	err := errors.Join(i.cred.keepOld(old, c.dir), i.revoked.Reload())
 	if s.stage() == StageDone {
-		old.key.open.Store(nil)
-		err = errors.Join(err, c.destroyOld())
+		if old.key != nil {
+			old.key.open.Store(nil)
+		}
+		err = errors.Join(err, destroyOld(c.dir))
 	}
 	return err
 }
 
 // destroyOld puts the new authority in the place of the old one, whose key is gone then.
-func (c *Cluster) destroyOld() error {
-	err := os.Rename(filepath.Join(c.dir, nextFile), filepath.Join(c.dir, authorityFile))
+func destroyOld(dir string) error {
+	err := os.Rename(filepath.Join(dir, nextFile), filepath.Join(dir, authorityFile))
 	if errors.Is(err, fs.ErrNotExist) { // another process was faster
 		return nil
 	}
@@ -406,14 +416,15 @@ func (c *Cluster) destroyOld() error {
 }
 
 // keepNext keeps the key of the new authority, which another holder has sent, if it is the one that this cluster goes on with.
-func (i *Identity) keepNext(next []byte, dir string) error {
+func (r Rotation) keepNext(next []byte, dir string) error {
+	i := r.identity
 	keyed, err := parseAuthority(next)
 	if err != nil {
 		return fmt.Errorf("the new authority that was sent %w", err)
 	}
 	i.taking.Lock()
 	defer i.taking.Unlock()
-	if _, s := i.cred.authority.replaced(); s == nil || !s.next.certificate.Equal(keyed.certificate) {
+	if _, s := i.cred.authority.all().replaced(); s == nil || !s.next.certificate.Equal(keyed.certificate) {
 		return nil // another rotation goes on
 	}
 	if err := private.Replace(filepath.Join(dir, nextFile), next); err != nil {
@@ -421,7 +432,7 @@ func (i *Identity) keepNext(next []byte, dir string) error {
 	}
 	if c := i.Cluster(); c != nil {
 		for _, a := range []*Authority{i.cred.authority, c.authority} {
-			if old, s := a.replaced(); old != nil && old.key != nil {
+			if old, s := a.all().replaced(); old != nil && old.key != nil {
 				old.succession.Store(&succession{s.message, keyed})
 			}
 		}
@@ -441,7 +452,7 @@ type RotationState struct {
 
 // State returns where the replacement stands, as this node knows; the zero value if there was none.
 func (r Rotation) State() RotationState {
-	_, s := r.identity.cred.authority.replaced()
+	_, s := r.identity.cred.authority.all().replaced()
 	if s == nil {
 		return RotationState{}
 	}
@@ -451,13 +462,13 @@ func (r Rotation) State() RotationState {
 
 // Standing returns what this node tells others of the replacement; nil if there is none, or it is over for long.
 func (r Rotation) Standing() *pb.Standing {
-	_, s := r.identity.cred.authority.replaced()
+	_, s := r.identity.cred.authority.all().replaced()
 	if s == nil || s.stage() == StageDone && time.Since(s.message.GetSince().AsTime()) > LateRenewal {
 		return nil
 	}
 	st := &pb.Standing{Succession: s.message, Certified: s.next.certified(r.identity.cred.leaf())}
 	if c := r.identity.Cluster(); c != nil {
-		_, own := c.authority.replaced()
+		_, own := c.authority.all().replaced()
 		st.HasKey = own != nil && own.next.key != nil
 	}
 	return st

@@ -71,7 +71,7 @@ func renewAt(t *testing.T, holder, n *identity.Identity) {
 // late renews a node over a connection of the protocol of joins.
 func late(t *testing.T, holder, n *identity.Identity) error {
 	t.Helper()
-	s, _, serverErr, clientErr := handshake(t, holder.JoinTLS(), n.RenewTLS(holder.ID()))
+	s, _, serverErr, clientErr := handshake(t, holder.JoinTLS(), n.ProtocolClientTLS(identity.JoinProtocol, holder.ID()))
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err
 	}
@@ -253,6 +253,12 @@ func TestHolderGoesOnWithTheKeyOfTheNewAuthority(t *testing.T) {
 	}
 	trusts(t, f.seed, bob)
 	if err := bob.Rotation().Advance(identity.StageCertify); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = identity.OpenCluster(second.dir); err != nil {
+		t.Fatal(err)
+	}
+	if bob, err = identity.ReopenAt(c, bobDir, bob); err != nil {
 		t.Fatal(err)
 	}
 	third := founded{bob.Cluster(), second.dir, bob}

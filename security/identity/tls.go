@@ -21,7 +21,7 @@ func BrowserTLS(i *Identity) *tls.Config {
 	c.NextProtos = []string{"h2", "http/1.1"}
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := c.Clone()
-		now.ClientCAs = roots(i.cred.authority.trusted())
+		now.ClientCAs = i.cred.authority.all().trusted().roots()
 		return now, nil
 	}
 	c.VerifyConnection = func(s tls.ConnectionState) error {
@@ -46,7 +46,7 @@ type handshake struct {
 func (h handshake) server() *tls.Config {
 	c := h.config("")
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	c.ClientCAs = roots(h.id.cred.authority.trusted())
+	c.ClientCAs = h.id.cred.authority.all().trusted().roots()
 	c.GetCertificate = h.id.cred.forServer
 	return c
 }
@@ -60,9 +60,9 @@ func (i *Identity) ClientTLS(expect NodeID) *tls.Config { return handshake{i, "h
 // certificate, is the expected node; see dnsName.
 func (h handshake) client(expect NodeID) *tls.Config {
 	c := h.config(expect)
-	trusted := h.id.cred.authority.trusted()
-	c.RootCAs = roots(trusted)
-	c.NextProtos = append(c.NextProtos, trustProtocol(trusted[len(trusted)-1]))
+	trusted := h.id.cred.authority.all().trusted()
+	c.RootCAs = trusted.roots()
+	c.NextProtos = append(c.NextProtos, trusted.protocol())
 	c.ServerName = dnsName(expect, h.id.cred.authority.name)
 	c.GetClientCertificate = h.id.cred.forClient
 	return c

@@ -153,12 +153,12 @@ func (t Token) verify(chain []*x509.Certificate) (*Authority, Peer, error) {
 // valid at now, or would be with a clock that is up to skew wrong. An x509.CertificateInvalidError
 // says why it is not.
 func (a *Authority) verify(leaf *x509.Certificate, now time.Time) (Peer, error) {
-	return verifyBy(a.trusted(), leaf, now)
+	return a.all().trusted().verify(leaf, now)
 }
 
-// verifyBy is verify for some authorities of one name.
-func verifyBy(all []*Authority, leaf *x509.Certificate, now time.Time) (Peer, error) {
-	pool, name := roots(all), all[0].name
+// verify is the same for all of a lineage.
+func (l lineage) verify(leaf *x509.Certificate, now time.Time) (Peer, error) {
+	pool, name := l.roots(), l[0].name
 	var err error
 	// Only an error about the time is tried again with another one.
 	for _, off := range []time.Duration{0, skew, -skew} {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "symbio/proto/symbio/v1"
+	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
 )
 
@@ -81,7 +82,7 @@ func TestEndedCertificateReachesOnlyRenewal(t *testing.T) {
 		server := l.add(seed)
 		server.live(seed).offers("echo", echo)
 		for _, at := range []string{"the gate", "the peers' server"} {
-			cfg := bob.RenewTLS("")
+			cfg := bob.ProtocolClientTLS(identity.JoinProtocol, "")
 			if at != "the gate" {
 				cfg = bob.ClientTLS("")
 			}

@@ -23,7 +23,7 @@ type renewal struct {
 	*local
 	conns   *connTable
 	members *membership
-	// standings are those of other nodes in a rotation of the authority, and woken gets a value when one is new.
+	// standings says how far other nodes are in a rotation of the authority. woken gets a value when one is new.
 	standings sync.Map // community.NodeID -> *pb.Standing
 	woken     chan struct{}
 }
@@ -235,7 +235,7 @@ func (n *renewal) renewAt(at endpoint, expect community.NodeID) error {
 	defer raw.Close()
 	ctx, cancel := context.WithTimeout(n.life.search, renewTimeout)
 	defer cancel()
-	conn := tls.Client(raw, n.cfg.Identity.RenewTLS(expect))
+	conn := tls.Client(raw, n.cfg.Identity.ProtocolClientTLS(identity.JoinProtocol, expect))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return n.cfg.Identity.Explain(err)
 	}

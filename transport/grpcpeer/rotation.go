@@ -17,7 +17,7 @@ import (
 // next stage when all nodes are ready for it.
 
 const (
-	// maxStanding is the most bytes of what another node says of its part in a rotation.
+	// maxStanding is the longest Standing of another node, in bytes.
 	maxStanding = 4 << 10
 	// stageTime is for how long a stage waits for nodes that are not ready: by then their certificates have ended.
 	stageTime = 7 * 24 * time.Hour
