@@ -142,7 +142,6 @@ func (n *Network) Rotate(begin, now bool) (identity.Stage, []string, error) {
 // isReplaced reports whether the other end of a handshake may have refused this node because the authority was replaced while
 // this node was off. A node that holds the authority then renews its certificate (renewAt).
 func (n *renewal) isReplaced(err error) bool {
-	i := n.cfg.Identity
-	return i.Authority() != identity.Local && i.Cluster() == nil && !errors.Is(err, identity.ErrRemoved) &&
+	return n.cfg.Identity.Authority() != identity.Local && !errors.Is(err, identity.ErrRemoved) &&
 		(errors.Is(err, identity.ErrRejected) || errors.Is(err, identity.ErrOtherAuthority))
 }
