@@ -48,11 +48,14 @@ bench: ## every figure, as a ratio to a floor measured in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	SYMBIO_FIGURES=1 $(GO) test -tags system -run 'LAN|TwoNodes|Frozen|AtOnce|Outlive' -parallel 1 -count 1 -v ./cmd/symbio/systemtest/lan ./cmd/symbio/systemtest/work
 
-soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
-	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v -tags system ./cmd/symbio/systemtest/soak
+soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off (NODES=24 SPAN=3m)
+	SYMBIO_SOAK=$(or $(SPAN),10m) SYMBIO_SOAK_NODES=$(or $(NODES),6) $(GO) test -run '^TestNodesUnderLoadAndFaults$$' -count 1 -timeout 1h -v -tags system ./cmd/symbio/systemtest/soak
 
 scale: ## clusters of 12, 24, 40 and 80 real nodes: time to be whole, idle traffic, memory, kill -9 (SIZES=12,24)
 	SYMBIO_SCALE=$(or $(SIZES),12,24,40,80) $(GO) test -tags system -run '^TestLargeClusters$$' -count 1 -timeout 60m -v ./cmd/symbio/systemtest/scale
+
+simulate: ## gossip of 12, 50, 200 and 1000 nodes in virtual time: convergence, verdicts, traffic, memory (SIZES=12,50)
+	SYMBIO_SIMULATED=$(or $(SIZES),12,50,200,1000) $(GO) test -run '^TestSimulatedClusters$$' -count 1 -timeout 3h -v ./transport/grpcpeer/internal/gossip
 
 fuzz-shell: ## run random bash programs in the look box, and look whether one has an effect (N=200000 SEED=n)
 	$(GO) test -tags system -run '^TestScriptsHaveNoEffect$$' -count 1 -timeout 0 -v ./cmd/symbio/systemtest/sandbox/fuzzshell -scripts $(N) -seed $(if $(filter command line environment,$(origin SEED)),$(SEED),$$(date +%s))

@@ -203,11 +203,12 @@ func (h *Host) Cable(in bool) {
 	IP(h.T, "link", "set", h.Port("eth0"), map[bool]string{true: "up", false: "down"}[in])
 }
 
-// What decides how long the soak is, and which faults it has: a duration as 10m, and a number. `make
-// soak` sets the first.
+// What decides how long the soak is, which faults it has, and how many nodes: a duration as 10m, and numbers. `make
+// soak` sets the first and the last.
 const (
-	SoakSpan = "SYMBIO_SOAK"
-	SoakSeed = "SYMBIO_SOAK_SEED"
+	SoakSpan  = "SYMBIO_SOAK"
+	SoakSeed  = "SYMBIO_SOAK_SEED"
+	SoakNodes = "SYMBIO_SOAK_NODES"
 )
 
 // longest is how long the test in its namespace may take.

@@ -30,9 +30,9 @@ import (
 const nodeGone = "its own node was killed or frozen"
 
 const (
-	// callers is how many calls each node has under way, and thinking the longest that a caller waits
+	// callers is how many calls all nodes have under way, and thinking the longest that a caller waits
 	// before its next: enough to meet every fault in the act, and to leave a small machine its breath.
-	callers  = 4
+	callers  = 24
 	thinking = 30 * time.Millisecond
 )
 
@@ -83,7 +83,7 @@ func (l *load) run(f func()) {
 	over := make(chan struct{})
 	var wg sync.WaitGroup
 	for i, n := range l.all {
-		for j := range callers {
+		for j := range max(1, callers/len(l.all)) {
 			random := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 			wg.Go(func() { l.caller(n, random, over) })
 		}

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
+// soakNodes is how many nodes there are, unless symbiotest.SoakNodes says so.
 const soakNodes = 6
 
 // soakConfig offers something small, something that says back what it was sent, something that takes
@@ -93,15 +94,19 @@ func (s *soaked) sees(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// cluster makes the machines and makes them one cluster.
-func soakCluster(t *testing.T) []*soaked {
+// soakCluster makes n machines and makes them one cluster.
+func soakCluster(t *testing.T, n int) []*soaked {
 	t.Helper()
 	symbiotest.IP(t, "link", "add", "br1", "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
 	symbiotest.IP(t, "link", "set", "br1", "up")
 	var all []*soaked
-	for i := range soakNodes {
-		s := &soaked{Host: symbiotest.PlugIn(t, i+1)}
-		all = append(all, s)
+	var hosts []*symbiotest.Host
+	for i := range n {
+		hosts = append(hosts, symbiotest.PlugIn(t, i+1))
+		all = append(all, &soaked{Host: hosts[i]})
+	}
+	symbiotest.Acquaint(t, hosts...)
+	for i, s := range all {
 		listen := fmt.Sprintf("10.77.0.%d:7946", s.Number)
 		if i == 0 {
 			s.Symbio("cluster", "init", "--name", "lab", "--node", s.Name(), "--listen", listen)
@@ -181,8 +186,8 @@ type soak struct {
 
 // Six nodes under load, of which one after another is killed, frozen or cut off: every call ends in one
 // answer or typed error and in time, the others go on, all are whole again soon after, and nothing
-// grows. It takes 8 s, with one fault of each kind; `make soak` takes ten minutes.
-func TestSixNodesUnderLoadAndFaults(t *testing.T) {
+// grows. It takes 8 s, with one fault of each kind; `make soak` takes ten minutes, with as many nodes as it is told.
+func TestNodesUnderLoadAndFaults(t *testing.T) {
 	t.Parallel() // with the other one that takes long
 	symbiotest.OnASwitch(t, func(t *testing.T) {
 		span, every, hold := 8*time.Second, 2*time.Second, 1500*time.Millisecond
@@ -193,15 +198,9 @@ func TestSixNodesUnderLoadAndFaults(t *testing.T) {
 			}
 			every, hold = 10*time.Second, 6*time.Second
 		}
-		seed := uint64(1)
-		if text := os.Getenv(symbiotest.SoakSeed); text != "" {
-			var err error
-			if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-				t.Fatalf("%s: %v", symbiotest.SoakSeed, err)
-			}
-		}
-		t.Logf("%v, a fault every %v, seed %d", span, every, seed)
-		s := &soak{t: t, all: soakCluster(t), random: rand.New(rand.NewPCG(seed, 0)), hold: hold, faults: map[string]int{}}
+		seed, n := number(t, symbiotest.SoakSeed, 1), number(t, symbiotest.SoakNodes, soakNodes)
+		t.Logf("%d nodes, %v, a fault every %v, seed %d", n, span, every, seed)
+		s := &soak{t: t, all: soakCluster(t, int(n)), random: rand.New(rand.NewPCG(seed, 0)), hold: hold, faults: map[string]int{}}
 		s.load = newLoad(s.all)
 		s.whole("at first", time.Now(), time.Minute) // who joined last may have to be looked for a few times
 
@@ -219,6 +218,20 @@ func TestSixNodesUnderLoadAndFaults(t *testing.T) {
 			}
 		}
 	})
+}
+
+// number returns the number in a variable, or what there is without it.
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
 }
 
 // shake lets fault follow fault.

@@ -34,6 +34,8 @@ const (
 	maxMeetings = 2
 	// probeInterval is how often each node asks another one whether it is alive: 8 packets a second for each node.
 	probeInterval = 500 * time.Millisecond
+	// catchUpCheck is how often to look whether this node has heard of all others.
+	catchUpCheck = time.Second
 	// recheckPause is how often certificates are looked at.
 	recheckPause = time.Minute
 	// leaveTime is how long a node that stops waits until its goodbye is on its way.
@@ -127,9 +129,10 @@ func (g *Group) Run(ctx context.Context) error {
 func (g *Group) loop(ctx context.Context) {
 	recheck := time.NewTicker(recheckPause)
 	defer recheck.Stop()
-	fetch, announce := time.NewTimer(0), time.NewTimer(0)
+	fetch, announce, catchUp := time.NewTimer(0), time.NewTimer(0), time.NewTicker(catchUpCheck)
 	defer fetch.Stop()
 	defer announce.Stop()
+	defer catchUp.Stop()
 	for ctx.Err() == nil {
 		_, revoked := g.cfg.Identity.Revocations().Current()
 		select {
@@ -141,6 +144,8 @@ func (g *Group) loop(ctx context.Context) {
 			if wait := g.fetch(); wait > 0 {
 				fetch.Reset(wait + rand.N(wait))
 			}
+		case <-catchUp.C:
+			g.catchUp()
 		case <-g.cfg.Changed:
 			announce.Reset(collect)
 		case <-announce.C:
@@ -332,6 +337,9 @@ func (d delegate) MergeRemoteState(state []byte, join bool) {
 		return
 	}
 	for _, r := range all.GetRecords()[:min(len(all.GetRecords()), maxNodes)] {
+		if d.group.view.hasRecord(r) {
+			continue
+		}
 		if n, err := verify(d.group.cfg.Identity, r); err == nil {
 			d.group.view.store(n)
 		}
@@ -380,6 +388,27 @@ func (g *Group) Meet(id community.NodeID, addr netip.AddrPort) error {
 		s.Close()
 	}
 	return err
+}
+
+// catchUp asks a node for the marks of all that it knows, if this node has probably not heard of all. News that many nodes
+// spread at once does not reach each of them; memberlist itself asks for all every few minutes only.
+func (g *Group) catchUp() {
+	list := g.list.Load()
+	if list == nil || !g.view.isBehind() {
+		return
+	}
+	select {
+	case g.meeting <- struct{}{}:
+	default:
+		return
+	}
+	g.loops.Go(func() {
+		defer func() { <-g.meeting }()
+		if from, ok := g.view.catchUp(); ok {
+			_, err := list.Join([]string{string(from.id) + "./" + from.addr.String()})
+			g.cfg.Logger.Debug("asked for all nodes", "node", from.id, "addr", from.addr, "err", err)
+		}
+	})
 }
 
 // fetch asks some of the nodes whose records are missing. It returns when to look again; 0 = nothing is missing.

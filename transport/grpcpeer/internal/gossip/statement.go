@@ -28,6 +28,9 @@ const (
 	// maxRecord is the longest record, in bytes: as long as the catalog of a node may be that a community takes whole.
 	maxRecord = 1 << 20
 	maxAddrs  = 4
+	// maxCatalog is how many members, and how many capabilities, of a catalog are kept: more than a community takes. Two bytes
+	// of a record can be a capability of over a hundred bytes.
+	maxCatalog = 4096
 )
 
 // Node is another node, as its verified record describes it. It is not changed.
@@ -81,6 +84,10 @@ func verify(id *identity.Identity, r *pb.Record) (*Node, error) {
 	}
 	if s.GetId() != string(p.ID) {
 		return nil, fmt.Errorf("%w: it calls itself %q", identity.ErrNotNode, s.GetId())
+	}
+	if c := s.GetCatalog(); c != nil {
+		c.Members = slices.Clone(c.Members[:min(len(c.Members), maxCatalog)])
+		c.Capabilities = slices.Clone(c.Capabilities[:min(len(c.Capabilities), maxCatalog)])
 	}
 	n := &Node{Peer: p.Peer, Statement: s, NotAfter: p.NotAfter, record: r, digest: digestOf(r.GetStatement())}
 	for _, a := range s.GetAddrs()[:min(len(s.GetAddrs()), maxAddrs)] {

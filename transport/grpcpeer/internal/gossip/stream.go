@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -32,8 +33,8 @@ const (
 const (
 	// streamTimeout ends a stream, whatever it is for.
 	streamTimeout = 5 * time.Second
-	// maxStreams is how many streams other nodes may have open here.
-	maxStreams = 64
+	// maxStreams is how many streams other nodes may have open here, and maxStreamsEach how many one of them.
+	maxStreams, maxStreamsEach = 64, 8
 	// maxRequest is how many records one request is for.
 	maxRequest = 256
 	maxHello   = 256
@@ -46,13 +47,36 @@ const (
 
 // streams bounds what streams make this node do.
 type streams struct {
-	incoming chan struct{}
+	mu   sync.Mutex
+	open int                      // guarded by mu
+	by   map[community.NodeID]int // of them by each node; guarded by mu
 	// greetings limits how often a node is dialed because its packets cannot be read.
 	greetings *rate.Limiter
 }
 
 func newStreams() *streams {
-	return &streams{incoming: make(chan struct{}, maxStreams), greetings: rate.NewLimiter(5, 5)}
+	return &streams{by: map[community.NodeID]int{}, greetings: rate.NewLimiter(5, 5)}
+}
+
+// acquire counts a stream of a node, and reports whether there may be one more. release undoes it.
+func (s *streams) acquire(id community.NodeID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open >= maxStreams || s.by[id] >= maxStreamsEach {
+		return false
+	}
+	s.open++
+	s.by[id]++
+	return true
+}
+
+func (s *streams) release(id community.NodeID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	if s.by[id]--; s.by[id] == 0 {
+		delete(s.by, id)
+	}
 }
 
 // open dials a node and says Hello. expect "" takes any node of the authority.
@@ -122,13 +146,11 @@ func (g *Group) readHello(conn net.Conn) (port uint16, err error) {
 // Accept serves a stream of another node, whose TLS handshake is done and has proven peer. It blocks, and closes conn
 // unless memberlist does. It returns why the stream was not served.
 func (g *Group) Accept(conn net.Conn, peer identity.Peer) error {
-	select {
-	case g.streams.incoming <- struct{}{}:
-		defer func() { <-g.streams.incoming }()
-	default:
+	if !g.streams.acquire(peer.ID) {
 		conn.Close()
 		return errors.New("too many streams are open")
 	}
+	defer g.streams.release(peer.ID)
 	kind, port, err := g.greet(conn)
 	if err != nil {
 		conn.Close()

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"google.golang.org/protobuf/proto"
 
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
@@ -29,6 +31,10 @@ const (
 	retryPause, listsPause = time.Second, 30 * time.Second
 	// deadMemory is how long a dead node is remembered.
 	deadMemory = 10 * time.Minute
+	// muchNew is which part of the known nodes, 1/muchNew, has to be new before this node asks for the marks of all again.
+	muchNew = 8
+	// catchUpPause is how long to wait between two times of asking, more or less, and maxCatchUpPause while that brings nothing.
+	catchUpPause, maxCatchUpPause = 3 * time.Second, time.Minute
 )
 
 // view is what this node knows of the others. It is memberlist's delegate for what comes from other nodes; these methods are
@@ -41,6 +47,12 @@ type view struct {
 	mu    sync.Mutex
 	nodes map[community.NodeID]*nodeView // guarded by mu
 	dirty map[community.NodeID]struct{}  // changed since the last call of changes; guarded by mu
+	// unproven counts the nodes without a record, added those that are new since the last call of catchUp, and refused
+	// those since then for which there was no room; guarded by mu.
+	unproven, added, refused int
+	// nextCatchUp is when this node may ask for all again, and catchUpPause how long after that; guarded by mu.
+	nextCatchUp  time.Time
+	catchUpPause time.Duration
 }
 
 // nodeView is one node. Its fields are guarded by view.mu; what they point to does not change.
@@ -58,7 +70,7 @@ type nodeView struct {
 
 func newView(self community.NodeID, revoked *identity.Revocations) *view {
 	return &view{self: self, revoked: revoked, wake: make(chan struct{}, 1),
-		nodes: map[community.NodeID]*nodeView{}, dirty: map[community.NodeID]struct{}{}}
+		nodes: map[community.NodeID]*nodeView{}, dirty: map[community.NodeID]struct{}{}, catchUpPause: catchUpPause}
 }
 
 // touch marks a node as changed. The caller holds v.mu.
@@ -110,11 +122,14 @@ func (v *view) accept(id community.NodeID, mark *pb.Mark, meta []byte) error {
 	n := v.nodes[id]
 	switch {
 	case n == nil:
-		if err := v.hasRoom(); err != nil {
-			return err
+		if len(v.nodes) >= maxNodes || v.unproven >= maxUnproven {
+			v.refused++
+			return fmt.Errorf("%d nodes are known, %d of them without a record", len(v.nodes), v.unproven)
 		}
 		n = &nodeView{since: time.Now()}
 		v.nodes[id] = n
+		v.unproven++
+		v.added++
 	case !later(mark, n.mark):
 		return errOlder
 	case mark.GetInstance() != n.mark.GetInstance():
@@ -128,18 +143,32 @@ func (v *view) accept(id community.NodeID, mark *pb.Mark, meta []byte) error {
 	return nil
 }
 
-// hasRoom returns an error if there are too many nodes. The caller holds v.mu.
-func (v *view) hasRoom() error {
-	unproven := 0
-	for _, n := range v.nodes {
-		if n.node == nil {
-			unproven++
+// isBehind reports whether there are probably more nodes than this one has heard of: it has heard of many at once, as when
+// many start, or had no room for all.
+func (v *view) isBehind() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	behind := v.refused > 0 && len(v.nodes) < maxNodes || v.added*muchNew > len(v.nodes)
+	return behind && time.Now().After(v.nextCatchUp)
+}
+
+// catchUp is called before this node asks another one for all marks. It returns a node to ask, and whether there is one. The
+// pause until the next call grows while nothing new is heard of: another node may announce more nodes than there is room for.
+func (v *view) catchUp() (want, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, n := range v.nodes { // any
+		if at, ok := addrOf(n.mark); ok && n.alive && n.reported != nil {
+			v.catchUpPause = min(2*v.catchUpPause, maxCatchUpPause)
+			if v.added > 0 {
+				v.catchUpPause = catchUpPause
+			}
+			v.nextCatchUp = time.Now().Add(v.catchUpPause/2 + rand.N(v.catchUpPause))
+			v.added, v.refused = 0, 0
+			return want{id, at}, true
 		}
 	}
-	if len(v.nodes) >= maxNodes || unproven >= maxUnproven {
-		return fmt.Errorf("%d nodes are known, %d of them without a record", len(v.nodes), unproven)
-	}
-	return nil
+	return want{}, false
 }
 
 // NotifyJoin, NotifyUpdate and NotifyLeave take memberlist's verdicts.
@@ -170,8 +199,23 @@ func (v *view) store(n *Node) {
 	if known == nil || !n.newer(known.node) {
 		return
 	}
+	if known.node == nil {
+		v.unproven--
+	}
 	known.node = n
 	v.touch(n.ID)
+}
+
+// hasRecord reports whether the view has the record r.
+func (v *view) hasRecord(r *pb.Record) bool {
+	s := &pb.Statement{}
+	if proto.Unmarshal(r.GetStatement(), s) != nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.nodes[community.NodeID(s.GetId())]
+	return n != nil && n.node != nil && bytes.Equal(n.node.record.GetStatement(), r.GetStatement())
 }
 
 // records returns the known records of the nodes ids; nil = of all nodes.
@@ -272,6 +316,9 @@ func (v *view) recheck() {
 	defer v.mu.Unlock()
 	for id, n := range v.nodes {
 		if n.reported == nil && (v.revoked.Has(id) || !n.alive && time.Since(n.since) > deadMemory) {
+			if n.node == nil {
+				v.unproven--
+			}
 			delete(v.nodes, id)
 			continue
 		}
