@@ -148,6 +148,9 @@ func (v *view) accept(id community.NodeID, mark *pb.Mark, meta []byte) error {
 func (v *view) isBehind() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.unproven > maxUnproven/2 {
+		return false // there would be no room for what is new
+	}
 	behind := v.refused > 0 && len(v.nodes) < maxNodes || v.added*muchNew > len(v.nodes)
 	return behind && time.Now().After(v.nextCatchUp)
 }
