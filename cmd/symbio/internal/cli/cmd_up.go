@@ -167,7 +167,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// applyLabels puts labels, each KEY=VALUE, over those of the configuration. A value that is missing is an error of c.Check.
+// applyLabels puts labels, each KEY=VALUE, over the labels of the configuration. A value that is missing is an error of c.Check.
 func applyLabels(c *config.Config, from config.Origins, labels []string) {
 	for _, label := range labels {
 		key, value, _ := strings.Cut(label, "=")
