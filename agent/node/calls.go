@@ -37,9 +37,10 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 	}
 	c.inbound = inbound.New(inbound.Config{
 		Node: self.Node, Rules: n.rules.Inbound, Append: c.record, Events: n.events,
-		Peer:  func(id community.NodeID) (community.Peer, bool) { return c.community.Peer(id) },
-		Lent:  lent,
-		Given: func(to community.NodeID) bool { return c.artifacts.HasGiven(to) },
+		Peer:   func(id community.NodeID) (community.Peer, bool) { return c.community.Peer(id) },
+		Proven: peers.Proven,
+		Lent:   lent,
+		Given:  func(to community.NodeID) bool { return c.artifacts.HasGiven(to) },
 	})
 	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
 	if n.telemetry != nil {

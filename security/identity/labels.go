@@ -38,8 +38,10 @@ func ParseLabels(texts []string) (Labels, error) {
 			return "", fmt.Errorf("%q: %w: %s is there already", text, ErrLabel, key)
 		}
 	}
-	return Labels(strings.Join(sorted, ",")), nil
+	return Labels(joinLabels(sorted)), nil
 }
+
+func joinLabels(sorted []string) string { return strings.Join(sorted, ",") }
 
 // notInKey reports whether a key cannot have c, notInValue whether a value cannot.
 func notInKey(c rune) bool {

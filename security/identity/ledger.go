@@ -281,6 +281,8 @@ func (c *Cluster) Nodes() ([]Record, error) {
 			return nil, err
 		}
 		r.Removed = c.revoked.Has(r.ID)
+		now := c.revoked.Assigned(Peer{ID: r.ID, Role: r.Role, Labels: r.Labels})
+		r.Role, r.Labels = now.Role, now.Labels
 		all = append(all, r)
 	}
 	slices.SortStableFunc(all, func(a, b Record) int { return a.Joined.Compare(b.Joined) })

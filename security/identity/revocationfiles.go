@@ -43,7 +43,7 @@ func (r *Revocations) read(k storedList) error {
 
 // storedList is one list in a file, named removed-EPOCH. Of two lists with the same epoch, made by
 // two holders of the authority at once, the second has a suffix: a dot and 8 bytes of the hash of
-// its signature in hex.
+// its content in hex.
 type storedList struct {
 	epoch uint64
 	file  string
@@ -131,9 +131,9 @@ func (r *Revocations) keepIn(dir string) error {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(list.GetSignature())
+		sum := sha256.Sum256(data)
 		// The name without a suffix is tried first, so that most epochs have one file. The suffix
-		// comes from the signature: all processes give the same list the same name.
+		// comes from the content: all processes give the same list the same name.
 		for _, file := range []string{listFile(dir, list.GetEpoch()), listFile(dir, list.GetEpoch()) + "." + hex.EncodeToString(sum[:8])} {
 			err = private.Create(file, data)
 			if errors.Is(err, fs.ErrExist) {

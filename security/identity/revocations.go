@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,6 +25,8 @@ const (
 	maxRemoved = 4096
 	// listSize is the most bytes of a stored list: maxRemoved ids have 34 bytes each, some 136 KiB.
 	listSize = 256 << 10
+	// listSpare is left free by who signs, for the signature and the fields of later versions.
+	listSpare = 4 << 10
 	// listStart begins the names of the files of lists; the epoch follows.
 	listStart = "removed-"
 	// maxLists bounds the lists that do not contain each other. One appears for each machine with
@@ -56,6 +60,8 @@ type Revocations struct {
 	lists []*pb.Revocations
 	// nodes are the ids in all lists that were ever taken over; it only grows. Guarded by mu.
 	nodes map[NodeID]struct{}
+	// assigned are the roles and labels of all lists, the latest of each node. The map is not changed; it is replaced under mu.
+	assigned atomic.Pointer[map[NodeID]*pb.Assignment]
 	// changed ends with the next change of lists, and tell ends it; both are then replaced. Guarded
 	// by mu.
 	changed context.Context
@@ -172,7 +178,7 @@ func (r *Revocations) add(id NodeID) error {
 	if len(r.nodes) >= maxRemoved {
 		return fmt.Errorf("%d nodes were removed from this cluster, more than it keeps: make a new cluster", len(r.nodes))
 	}
-	return r.sign(id)
+	return r.sign(nil, id)
 }
 
 // isUnsettled reports whether there is more than one list, or it is by an authority that was replaced. The caller holds r.mu.
@@ -193,7 +199,7 @@ func (r *Revocations) touch() {
 // Ed25519 is deterministic. The caller holds r.mu.
 func (r *Revocations) settle() error {
 	for r.isUnsettled() && r.authority.all().issuer().canSign() && len(r.nodes) <= maxRemoved {
-		err := r.sign()
+		err := r.sign(nil)
 		if errors.Is(err, errStale) {
 			err = r.load()
 		}
@@ -204,10 +210,10 @@ func (r *Revocations) settle() error {
 	return nil
 }
 
-// sign makes the next list, of all nodes that were removed so far and those in more, stores it and
-// takes it over. Its epoch is one above the highest here. It returns errStale if another process
+// sign makes the next list, of all nodes that were removed so far and those in more, with the assignments (nil = those so far),
+// stores it and takes it over. Its epoch is one above the highest here. It returns errStale if another process
 // has stored that epoch. The caller holds r.mu.
-func (r *Revocations) sign(more ...NodeID) error {
+func (r *Revocations) sign(assigned map[NodeID]*pb.Assignment, more ...NodeID) error {
 	list := &pb.Revocations{Epoch: 1}
 	if len(r.lists) > 0 {
 		list.Epoch = r.lists[0].GetEpoch() + 1
@@ -219,10 +225,21 @@ func (r *Revocations) sign(more ...NodeID) error {
 		list.Nodes = append(list.Nodes, string(id))
 	}
 	slices.Sort(list.Nodes)
+	if assigned == nil {
+		assigned = r.copyAssigned()
+	}
 	issuer := r.authority.all().issuer()
 	signer, err := issuer.signer()
 	if err != nil {
 		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(assigned)) {
+		if !slices.Contains(list.Nodes, string(id)) {
+			list.Assignments = append(list.Assignments, signAssignment(assigned[id], issuer.hash(), signer))
+		}
+	}
+	if size := proto.Size(list); size > listSize-listSpare {
+		return fmt.Errorf("the list of removed nodes, with roles and labels that were changed, has %d bytes, more than nodes keep", size)
 	}
 	list.Signature = ed25519.Sign(signer, issuer.listText(list))
 	// Stored before it counts: a removal that was acknowledged survives a crash.
@@ -245,6 +262,9 @@ func (r *Revocations) take(list *pb.Revocations, by lineage) (bool, error) {
 	if err := checkList(list, by); err != nil {
 		return false, err
 	}
+	if err := r.checkAssignments(list, by); err != nil {
+		return false, err
+	}
 	// The caller may go on using its own list.
 	list = proto.CloneOf(list)
 	all := slices.DeleteFunc(slices.Clone(r.lists), func(have *pb.Revocations) bool { return replaces(list, have) })
@@ -258,12 +278,13 @@ func (r *Revocations) take(list *pb.Revocations, by lineage) (bool, error) {
 	for _, id := range list.GetNodes() {
 		r.nodes[NodeID(id)] = struct{}{}
 	}
+	r.takeAssignments(list)
 	r.tell()
 	r.changed, r.tell = context.WithCancel(context.Background())
 	return true, nil
 }
 
-// replaces reports whether a contains every node of b and its epoch is not lower. A list replaces
+// replaces reports whether a contains every node of b, with as late assignments, and its epoch is not lower. A list replaces
 // itself.
 func replaces(a, b *pb.Revocations) bool {
 	if a.GetEpoch() < b.GetEpoch() || len(a.GetNodes()) < len(b.GetNodes()) {
@@ -278,13 +299,15 @@ func replaces(a, b *pb.Revocations) bool {
 			return false
 		}
 	}
-	return true
+	return coversAssignments(a, b)
 }
 
 // checkList returns an error unless one of the authorities signed the list and it has at most maxRemoved nodes.
 // The length comes first: it bounds the text to verify.
 func checkList(list *pb.Revocations, by lineage) error {
 	switch {
+	case proto.Size(list) > listSize:
+		return fmt.Errorf("a list of removed nodes has %d bytes, the most are %d", proto.Size(list), listSize)
 	case len(list.GetNodes()) > maxRemoved:
 		return fmt.Errorf("a list of removed nodes has %d, the most is %d", len(list.GetNodes()), maxRemoved)
 	case !slices.ContainsFunc(by, func(a *Authority) bool { return a.signed(list) }):

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -55,7 +56,7 @@ func revocationLists(id *identity.Identity) (newest *pb.Revocations, more []*pb.
 // this node is in a rotation of the authority, and that it holds that. It is used by the goroutine of one Watch stream.
 type clusterFeed struct {
 	identity *identity.Identity
-	sent     map[string]bool // signatures of lists
+	sent     map[string]bool // by listKey
 	holds    bool            // this node holds the authority, and the watcher knows
 	standing *pb.Standing    // in a rotation of the authority
 }
@@ -74,13 +75,18 @@ func (b *clusterFeed) events() (events []*pb.CatalogEvent, changed context.Conte
 	}
 	now := map[string]bool{}
 	for _, list := range lists {
-		now[string(list.GetSignature())] = true
-		if !b.sent[string(list.GetSignature())] {
+		now[listKey(list)] = true
+		if !b.sent[listKey(list)] {
 			events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{Revocations: list}})
 		}
 	}
 	b.sent = now
 	return events, changed
+}
+
+// listKey tells lists apart. Another node may have passed on a list without all of its assignments, which have signatures of their own.
+func listKey(list *pb.Revocations) string {
+	return string(list.GetSignature()) + strconv.Itoa(len(list.GetAssignments()))
 }
 
 // enforceRemovals closes the connections of nodes as they are removed from the cluster, until ctx

@@ -285,7 +285,9 @@ type Revocations struct {
 	// Node ids, sorted.
 	Nodes []string `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// The authority's signature over its certificate's hash, the epoch and the nodes.
-	Signature     []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	Signature []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	// Roles and labels that the authority has changed, sorted by node, one for each.
+	Assignments   []*Assignment `protobuf:"bytes,60,rep,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +343,93 @@ func (x *Revocations) GetSignature() []byte {
 	return nil
 }
 
+func (x *Revocations) GetAssignments() []*Assignment {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+// Assignment is the role and the labels of a node in place of those of its certificate. The latest one counts.
+type Assignment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Role  string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Each KEY=VALUE, sorted.
+	Labels []string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	// When it was made, in nanoseconds since 1970; later than those of the same node that its signer knew.
+	Since int64 `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
+	// The authority's signature over its certificate's hash and the other fields.
+	Signature     []byte `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assignment) Reset() {
+	*x = Assignment{}
+	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignment) ProtoMessage() {}
+
+func (x *Assignment) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
+func (*Assignment) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_join_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Assignment) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Assignment) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Assignment) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Assignment) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Assignment) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 // Succession says that one authority of a cluster follows another one. Both have signed it.
 type Succession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -360,7 +449,7 @@ type Succession struct {
 
 func (x *Succession) Reset() {
 	*x = Succession{}
-	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	mi := &file_symbio_v1_join_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +461,7 @@ func (x *Succession) String() string {
 func (*Succession) ProtoMessage() {}
 
 func (x *Succession) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_join_proto_msgTypes[5]
+	mi := &file_symbio_v1_join_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +474,7 @@ func (x *Succession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succession.ProtoReflect.Descriptor instead.
 func (*Succession) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_join_proto_rawDescGZIP(), []int{5}
+	return file_symbio_v1_join_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Succession) GetOld() []byte {
@@ -445,7 +534,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_symbio_v1_join_proto_msgTypes[6]
+	mi := &file_symbio_v1_join_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +546,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_join_proto_msgTypes[6]
+	mi := &file_symbio_v1_join_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +559,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_join_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_join_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Standing) GetSuccession() *Succession {
@@ -519,11 +608,19 @@ const file_symbio_v1_join_proto_rawDesc = "" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x125\n" +
 	"\n" +
 	"succession\x18\x02 \x01(\v2\x15.symbio.v1.SuccessionR\n" +
-	"succession\"W\n" +
+	"succession\"\x90\x01\n" +
 	"\vRevocations\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xc2\x01\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\x127\n" +
+	"\vassignments\x18< \x03(\v2\x15.symbio.v1.AssignmentR\vassignments\"\x80\x01\n" +
+	"\n" +
+	"Assignment\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
+	"\x06labels\x18\x03 \x03(\tR\x06labels\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x03R\x05since\x12\x1c\n" +
+	"\tsignature\x18\x05 \x01(\fR\tsignature\"\xc2\x01\n" +
 	"\n" +
 	"Succession\x12\x10\n" +
 	"\x03old\x18\x01 \x01(\fR\x03old\x12\x10\n" +
@@ -554,33 +651,35 @@ func file_symbio_v1_join_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_join_proto_rawDescData
 }
 
-var file_symbio_v1_join_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_symbio_v1_join_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_symbio_v1_join_proto_goTypes = []any{
 	(*JoinRequest)(nil),           // 0: symbio.v1.JoinRequest
 	(*JoinReply)(nil),             // 1: symbio.v1.JoinReply
 	(*RenewRequest)(nil),          // 2: symbio.v1.RenewRequest
 	(*RenewReply)(nil),            // 3: symbio.v1.RenewReply
 	(*Revocations)(nil),           // 4: symbio.v1.Revocations
-	(*Succession)(nil),            // 5: symbio.v1.Succession
-	(*Standing)(nil),              // 6: symbio.v1.Standing
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Assignment)(nil),            // 5: symbio.v1.Assignment
+	(*Succession)(nil),            // 6: symbio.v1.Succession
+	(*Standing)(nil),              // 7: symbio.v1.Standing
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_symbio_v1_join_proto_depIdxs = []int32{
-	7, // 0: symbio.v1.JoinRequest.clock:type_name -> google.protobuf.Timestamp
+	8, // 0: symbio.v1.JoinRequest.clock:type_name -> google.protobuf.Timestamp
 	4, // 1: symbio.v1.JoinReply.revocations:type_name -> symbio.v1.Revocations
-	5, // 2: symbio.v1.JoinReply.succession:type_name -> symbio.v1.Succession
-	5, // 3: symbio.v1.RenewReply.succession:type_name -> symbio.v1.Succession
-	7, // 4: symbio.v1.Succession.since:type_name -> google.protobuf.Timestamp
-	5, // 5: symbio.v1.Standing.succession:type_name -> symbio.v1.Succession
-	0, // 6: symbio.v1.Join.Join:input_type -> symbio.v1.JoinRequest
-	2, // 7: symbio.v1.Join.Renew:input_type -> symbio.v1.RenewRequest
-	1, // 8: symbio.v1.Join.Join:output_type -> symbio.v1.JoinReply
-	3, // 9: symbio.v1.Join.Renew:output_type -> symbio.v1.RenewReply
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	6, // 2: symbio.v1.JoinReply.succession:type_name -> symbio.v1.Succession
+	6, // 3: symbio.v1.RenewReply.succession:type_name -> symbio.v1.Succession
+	5, // 4: symbio.v1.Revocations.assignments:type_name -> symbio.v1.Assignment
+	8, // 5: symbio.v1.Succession.since:type_name -> google.protobuf.Timestamp
+	6, // 6: symbio.v1.Standing.succession:type_name -> symbio.v1.Succession
+	0, // 7: symbio.v1.Join.Join:input_type -> symbio.v1.JoinRequest
+	2, // 8: symbio.v1.Join.Renew:input_type -> symbio.v1.RenewRequest
+	1, // 9: symbio.v1.Join.Join:output_type -> symbio.v1.JoinReply
+	3, // 10: symbio.v1.Join.Renew:output_type -> symbio.v1.RenewReply
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_join_proto_init() }
@@ -594,7 +693,7 @@ func file_symbio_v1_join_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_join_proto_rawDesc), len(file_symbio_v1_join_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,7 +40,7 @@ func New(env *command.Env) *cobra.Command {
 		cmd.AddCommand(named)
 	}
 	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterDemote(env), cmdClusterRemove(env),
-		cmdClusterTokens(env), cmdClusterLock(env), cmdClusterUnlock(env), cmdClusterRotate(env))
+		cmdClusterRole(env), cmdClusterLabel(env), cmdClusterTokens(env), cmdClusterLock(env), cmdClusterUnlock(env), cmdClusterRotate(env))
 	return cmd
 }
 
@@ -245,7 +245,7 @@ const (
 	restartPollInterval = 50 * time.Millisecond
 )
 
-// reloadNodes makes every running node of this machine read the list of removed nodes again. Nodes
+// reloadNodes makes every running node of this machine read the list of removed nodes and of changed roles again. Nodes
 // that fail are named in the error; the list is written all the same. A node that has read the list
 // closes its connections to removed nodes and tells the other nodes of the cluster.
 func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
@@ -261,7 +261,7 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 		}
 	}
 	if len(failed) > 0 {
-		return errors.New("the removal is written, but nodes of this machine did not reload it: " + strings.Join(failed, ", "))
+		return errors.New("it is written, but nodes of this machine did not reload it: " + strings.Join(failed, ", "))
 	}
 	if len(names) == 0 {
 		env.Notef("no node is running here; the other machines learn of it when one does: symbio up")
@@ -386,6 +386,12 @@ func healthText(n clusterinfo.NodeHealth) string {
 	parts := []string{n.State}
 	if n.Via != "" {
 		parts[0] += fmt.Sprintf(" (%s, %s)", n.Via, n.Address)
+	}
+	if n.Role != "" && n.Role != "node" {
+		parts = append(parts, "role "+n.Role)
+	}
+	if len(n.Labels) > 0 {
+		parts = append(parts, command.PairsText(n.Labels))
 	}
 	if n.Draining {
 		parts = append(parts, "draining")

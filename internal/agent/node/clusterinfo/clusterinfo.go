@@ -227,6 +227,14 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error, grace time.
 	return nodes, nil
 }
 
+// pairs returns the entries of a map, KEY=VALUE.
+func pairs(m map[string]string) (all []string) {
+	for key, value := range m {
+		all = append(all, key+"="+value)
+	}
+	return all
+}
+
 // Find returns the node that a person means: among those with a record, else
 // among the connected ones that another holder of the authority admitted; those
 // are found by their whole id even if they are not connected. live asks the
@@ -253,7 +261,8 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 		nodes, _ := live() // without a running node, no other node is known
 		for _, n := range nodes {
 			if id, err := identity.ParseNodeID(n.GetId()); err == nil && n.GetState() == connected && visible.IsNamed(what, n.GetName(), n.GetId()) {
-				found = append(found, identity.Record{ID: id, Name: n.GetName(), Holds: n.GetAuthority()})
+				labels, _ := identity.ParseLabels(pairs(n.GetCertified()))
+				found = append(found, identity.Record{ID: id, Name: n.GetName(), Role: n.GetRole(), Labels: labels, Holds: n.GetAuthority()})
 			}
 		}
 		if len(found) != 1 {

@@ -25,6 +25,9 @@ type NodeHealth struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"` // as of a Node
+	// Role and Labels are what the authority says of it; empty if not known.
+	Role   string            `json:"role,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Via and Address say how it is reached; empty if it is not.
 	Via     string `json:"via,omitempty"`
 	Address string `json:"address,omitempty"`
@@ -101,7 +104,7 @@ func (s *Status) examine(state statedir.Dir, live []*symbiov1.Node, liveErr erro
 
 // healthOf merges what the records and the running node know of a node; live may be nil.
 func healthOf(n Node, live *symbiov1.Node) NodeHealth {
-	h := NodeHealth{ID: n.ID, Name: n.Name, State: n.State, Authority: n.Authority}
+	h := NodeHealth{ID: n.ID, Name: n.Name, State: n.State, Role: n.Role, Labels: n.Labels, Authority: n.Authority}
 	if !n.Expires.IsZero() {
 		h.Days = new(int(math.Floor(time.Until(n.Expires).Hours() / 24)))
 	}

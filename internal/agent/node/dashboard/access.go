@@ -122,7 +122,7 @@ func (s *site) sessionOf(w http.ResponseWriter, r *http.Request) *secret {
 	if r.TLS == nil || r.Method != http.MethodGet {
 		return nil
 	}
-	if peer, err := identity.PeerOf(*r.TLS); err != nil || peer.Role != roleDashboard {
+	if peer, err := identity.PeerOf(*r.TLS); err != nil || s.cfg.Identity.Revocations().Assigned(peer).Role != roleDashboard {
 		return nil
 	}
 	return s.begin(w, r)

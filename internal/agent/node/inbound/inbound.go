@@ -31,6 +31,8 @@ type Config struct {
 	Rules func() authorize.Rules
 	// Peer returns a connected node, as community.Community.Peer.
 	Peer func(community.NodeID) (community.Peer, bool)
+	// Proven returns a node with the role and labels that count now. Default: those of its certificate do.
+	Proven func(community.Peer) community.Peer
 	// Lent reports whether a member is lent to a node. Default: none is.
 	Lent func(to community.NodeID, member community.MemberID) bool
 	// Given reports whether a node was given an artifact, which it may fetch. Default: none was.
@@ -109,7 +111,7 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 // Allowed reports whether the rules let a connected node invoke a capability.
 func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 	p, ok := a.cfg.Peer(from)
-	return ok && a.cfg.Rules().Judge(principal(p), authorize.KindInvoke, capability).Action == permission.Allow
+	return ok && a.cfg.Rules().Judge(a.principal(p), authorize.KindInvoke, capability).Action == permission.Allow
 }
 
 // principals appends to chain the nodes that must be allowed to make the call: the
@@ -118,7 +120,7 @@ func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 // only while they are connected here. Requesters that are not nodes, such as
 // users, and this node itself are skipped.
 func (a *Authorizer) principals(chain []authorize.Principal, from community.Peer, requester []string) []authorize.Principal {
-	chain = append(chain, principal(from))
+	chain = append(chain, a.principal(from))
 	for _, r := range requester {
 		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
 		if id == string(from.ID) || id == string(a.cfg.Node) || !isNodeID(id) || slices.ContainsFunc(chain, func(p authorize.Principal) bool { return p.Node == id }) {
@@ -126,15 +128,18 @@ func (a *Authorizer) principals(chain []authorize.Principal, from community.Peer
 		}
 		p := authorize.Principal{Node: id}
 		if known, ok := a.cfg.Peer(community.NodeID(id)); ok {
-			p = principal(known)
+			p = a.principal(known)
 		}
 		chain = append(chain, p)
 	}
 	return chain
 }
 
-// principal returns a node as rules judge it: by what its certificate proves.
-func principal(p community.Peer) authorize.Principal {
+// principal returns a node as rules judge it: by what the authority says of it.
+func (a *Authorizer) principal(p community.Peer) authorize.Principal {
+	if a.cfg.Proven != nil {
+		p = a.cfg.Proven(p)
+	}
 	return authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role, Labels: string(p.Labels)}
 }
 

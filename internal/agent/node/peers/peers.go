@@ -110,14 +110,22 @@ func Open(c Config) (_ *Peers, err error) {
 // Addr returns the address where the node listens, with its port.
 func (p *Peers) Addr() string { return p.listener.Addr().String() }
 
-// Self returns this node as its certificate proves it to others; zero if the certificate has ended.
+// Self returns this node with the role and labels that count at others; zero if the certificate has ended.
 func (p *Peers) Self() identity.Peer {
 	der, err := p.Identity.Certificate()
 	if err != nil {
 		return identity.Peer{}
 	}
 	c, _ := p.Identity.VerifyCertificate(der)
-	return c.Peer
+	return p.Identity.Revocations().Assigned(c.Peer)
+}
+
+// Proven returns another node with the role and the labels that count now: those of its certificate, or those that the
+// cluster's authority has assigned to it.
+func (p *Peers) Proven(of community.Peer) community.Peer {
+	now := p.Identity.Revocations().Assigned(identity.Peer{ID: of.ID, Role: of.Role, Labels: of.Labels})
+	of.Role, of.Labels = now.Role, now.Labels
+	return of
 }
 
 // Close closes the sockets. The network has closed them already if it ran.

@@ -221,7 +221,7 @@ func (d Directory) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Cont
 
 // Nodes returns the nodes that this node knows. The refusals of a node are the
 // sum of those by calls and by connections. Labels are of the member that
-// stands for a node; the role and the certified labels are in its certificate.
+// stands for a node; the role and the certified labels are those that the authority gave it.
 func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
 	reply := &symbiov1.NodesReply{}
 	var loads map[community.MemberID]placement.Load
@@ -244,6 +244,7 @@ func (d Directory) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbio
 		if n.ID != "" {
 			out.Labels = labels[community.MemberID(n.ID)]
 			if p, ok := d.cfg.Community.Peer(n.ID); ok {
+				p = d.cfg.Peers.Proven(p)
 				out.Role, out.Certified = p.Role, p.Labels.Map()
 			}
 			if load, known := loads[community.MemberID(n.ID)]; known {
