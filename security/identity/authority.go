@@ -93,7 +93,7 @@ func (a *Authority) LogValue() slog.Value { return slog.StringValue(a.String()) 
 // which a machine that just started might lack.
 //
 // The certificate may sign nodes only (path length 0), and a cluster's only names of that
-// cluster (name constraints). tag is that of the authority before it, "" for the first one.
+// cluster (name constraints). tag is the tag of the authority before it, "" for the first one.
 func newAuthority(name, tag string) ([]byte, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"symbio/security/identity"
 )
 
-// endpoint is where a node is dialed: a TCP address, or the URL of a WebSocket. The zero endpoint is nowhere: that of a
+// endpoint is where a node is dialed: a TCP address, or the URL of a WebSocket. The zero endpoint is nowhere, as it is for a
 // connection that the node opened itself.
 type endpoint struct {
 	addr netip.AddrPort

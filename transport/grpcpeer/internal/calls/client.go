@@ -84,7 +84,7 @@ type Client struct {
 	lose      context.CancelCauseFunc
 
 	mu sync.Mutex
-	// waiting holds the calls that are not answered: those of queue, and those under way, whether their callers still wait
+	// waiting holds the calls that are not answered, in queue or under way, whether their callers still wait
 	// or not, because the node works on them. nil when a lane has ended. guarded by mu
 	waiting map[uint64]chan *pb.Answer // capacity 1; nil comes when the lane has ended
 	queue   turns                      // calls that are sent when others have ended; guarded by mu
