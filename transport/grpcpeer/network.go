@@ -86,6 +86,9 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 		return errors.New("grpcpeer: this network has run already; make a new one")
 	}
 	n.server.Host = host
+	if err := n.candidates.members.startGossip(host); err != nil { // before another node can be met
+		n.cfg.Logger.Warn("no gossip: this node keeps a connection to each other one", "err", err)
+	}
 	served := make(chan error, 2)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- n.grpc.Serve(n.listener) })
@@ -98,9 +101,6 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	serving.Go(func() { _ = n.grpc.Serve(n.reverser.accepted) }) // ends with the server, with nothing to say
 	serving.Go(func() { n.server.renewal.enforceRemovals(n.life.search) })
 	serving.Go(func() { n.server.renewal.run(n.life.search) })
-	if err := n.candidates.members.startGossip(host); err != nil {
-		n.cfg.Logger.Warn("no gossip: this node keeps a connection to each other one", "err", err)
-	}
 	n.candidates.start(host)
 
 	var err error
