@@ -60,7 +60,7 @@ func (c *Cluster) RenewLate(s tls.ConnectionState, r *pb.RenewRequest, grace tim
 }
 
 // checkOld returns an error if a certificate is of an authority that is not trusted any more and may not be renewed: its node,
-// role and labels must be recorded here, so that a copy of the old key lets nobody in.
+// role and labels must be recorded here, so that a copy of the old key admits no other node.
 func (l Ledger) checkOld(p Peer, leaf *x509.Certificate, now time.Time) error {
 	c := l.cluster
 	old, s := c.authority.all().replaced()

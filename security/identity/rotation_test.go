@@ -155,7 +155,7 @@ func TestAuthorityIsReplaced(t *testing.T) {
 			}
 		}
 
-		// A node that was off has a certificate that nobody trusts, and gets the next one.
+		// A node that was off has a certificate that no node trusts, and gets the next one.
 		if _, _, err, _ := handshake(t, bob.ServerTLS(), off.ClientTLS("")); err == nil {
 			t.Error("the old authority is still trusted")
 		}
@@ -412,7 +412,7 @@ func TestHostileSuccessionIsRefused(t *testing.T) {
 	}
 }
 
-// A copy of the old key lets nobody in after the rotation.
+// A copy of the old key admits no node after the rotation.
 func TestOldKeyIsOfNoUseAfterTheRotation(t *testing.T) {
 	f := found(t, "home")
 	stolen := t.TempDir()

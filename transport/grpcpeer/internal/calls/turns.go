@@ -23,9 +23,9 @@ type turns struct {
 
 func (q *turns) len() int { return len(q.all) - q.gone }
 
-// push appends a call. It moves the others to the front before it would take more memory.
+// push appends a call. It moves the others to the front only when half of the memory is free there.
 func (q *turns) push(t turn) {
-	if len(q.all) == cap(q.all) {
+	if len(q.all) == cap(q.all) && 2*q.gone >= len(q.all) {
 		q.all, q.gone = slices.Delete(q.all, 0, q.gone), 0
 	}
 	q.all = append(q.all, t)
