@@ -104,7 +104,11 @@ func (a *Agent) tools() []tool.Tool {
 	all := slices.Concat(i.order.Workspace.Tools, []tool.Tool{plan.New(onPlan)},
 		peer.Tools(exchange{a.subAgents.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, lending.ToolFor),
 		a.skills.tools(), a.subAgents.team.Tools())
-	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !hasTool(i.order.Definition, t.Spec().Name) })
+	all = slices.DeleteFunc(all, func(t tool.Tool) bool { return !hasTool(i.order.Definition, t.Spec().Name) })
+	if i.guest != nil {
+		return i.guest.Tools(all)
+	}
+	return all
 }
 
 // Perceptions returns the definition's perceptions: the names of the signals that the agent accepts
@@ -147,6 +151,9 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, err
 	}
 	defer done()
+	if i.guest != nil {
+		defer i.guest.Settle()
+	}
 	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	if ctx.Value(fixedKey{}) != nil {
 		ctx = context.WithValue(ctx, fixedKey{}, nil) // ctx belongs to a task that this agent gave

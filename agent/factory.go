@@ -10,6 +10,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/event"
+	"symbio/agent/guest"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -52,6 +53,8 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Guests starts the programs of definitions that have one. Default: such a definition is refused.
+	Guests guest.Host
 	// Effort is how much models think for agents without an effort of their own (llm.Request.Effort).
 	Effort string
 	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only
@@ -204,7 +207,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if o.Session.Keep && f.cfg.Journal == nil {
 		return community.Member{}, fmt.Errorf("agent %s is to live again after a restart: %w", o.Definition.Name, ErrNoSessions)
 	}
-	if o.Model == nil {
+	if o.Model == nil && o.Definition.Program.IsZero() {
 		var err error
 		if o.Model, err = f.cfg.Model(ctx, o.Definition.Model); err != nil {
 			return community.Member{}, fmt.Errorf("a model for agent %s: %w", o.Definition.Name, err)
@@ -260,7 +263,7 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
 	}
-	if err != nil || def.Model == "" {
+	if err != nil || def.Model == "" || !def.Program.IsZero() {
 		return def, parents, err
 	}
 	model, err := f.cfg.Model(ctx, def.Model)
@@ -279,6 +282,9 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 			i.task.account.Close()
 		}
 	}()
+	if i.guest != nil && f.cfg.Guests == nil {
+		return community.Member{}, fmt.Errorf("definition %s: this node starts no programs of agents", i.order.Definition.Name)
+	}
 	if i.permissions.own, err = ownConstraints(i); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.order.Definition.Name, err)
 	}

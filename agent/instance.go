@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"symbio/agent/definition"
+	"symbio/agent/guest"
 	"symbio/community"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
@@ -26,6 +27,7 @@ type instance struct {
 	record      record     // the session; its zero value keeps nothing
 	artifacts   *artifacts // shared by all agents of one tree
 
+	guest    *guest.Guest // the program that does the work; nil = a model does
 	approver *approver
 	events   events
 	self     community.Member // set by setSelf
@@ -42,6 +44,10 @@ func (i *instance) connect() *instance {
 	}
 	i.record.journal = i.factory.cfg.Journal
 	i.settings.task = &i.task
+	if !i.order.Definition.Program.IsZero() {
+		i.guest = newGuest(i)
+		i.order.Model = i.guest
+	}
 	i.settings.setModel(i.order.Model)
 	i.approver = &approver{&i.factory.cfg, i.order.Ask, i.permissions, &i.settings, &i.record, &i.events}
 	return i
@@ -99,6 +105,9 @@ func (i *instance) end(ctx context.Context) error {
 		if kept := i.factory.cfg.Approvals; kept != nil {
 			kept.End(string(i.self.ID))
 		}
+	}
+	if i.guest != nil {
+		i.guest.Close()
 	}
 	i.task.account.Close()
 	if err := i.record.log.Load().SetKeep(false); err != nil {

@@ -27,7 +27,9 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 	return func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 		var err error
 		o := o
-		if o.Model, err = f.cfg.Model(ctx, lease.Definition.Model); err != nil {
+		if !lease.Definition.Program.IsZero() {
+			o.Model = nil
+		} else if o.Model, err = f.cfg.Model(ctx, lease.Definition.Model); err != nil {
 			f.cfg.Logger.Warn("the model of a lent agent", "agent", lease.Definition.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
 		}

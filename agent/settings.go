@@ -149,6 +149,9 @@ func (f *Factory) ChangeSettings(ctx context.Context, id community.MemberID, to 
 	if err := to.Check(); err != nil {
 		return err
 	}
+	if to.Model != "" && i.guest != nil {
+		return fmt.Errorf("%w: the agent %s has a program of its own, whose model is set in its definition: acp: {model: …}", community.ErrInvalid, i.self.Name)
+	}
 	if to.Model != "" {
 		m, err := f.cfg.Model(ctx, to.Model)
 		if err != nil {

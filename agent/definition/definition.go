@@ -23,6 +23,8 @@ type Definition struct {
 	// Model replaces the node's model; "" means the node's. Several names, separated by commas, are
 	// tried in order; see package retry.
 	Model string
+	// Program does the work in the place of a model, if it is set.
+	Program Program
 	// Accepts are the perceptions with which the agent receives tasks. Parse adds the name of the
 	// definition. Default: task.
 	Accepts []string

@@ -92,6 +92,9 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.loader.Skills))
 		}
 	}
+	if d.MaxTurns == 0 && !d.Program.IsZero() {
+		d.MaxTurns = programTurns
+	}
 	d.MaxTurns = cmp.Or(d.MaxTurns, defaultMaxTurns)
 	if len(d.Accepts) == 0 {
 		d.Accepts = []string{"task"}
@@ -108,6 +111,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"name":        f.text("name", &d.Name),
 		"description": f.description(&d.Description),
 		"model":       f.model(&d.Model),
+		"acp":         programField(f, &d.Program),
 		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
 		"tools":       f.tools(&d.Tools),
 		"skills":      f.words("skills", "[release-notes]", func(all []item) { *named, d.Skills = all, texts(all) }),

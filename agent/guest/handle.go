@@ -1,0 +1,117 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/coder/acp-go-sdk"
+
+	"symbio/agent/llm"
+)
+
+// handle answers one message of the program. It is called by many goroutines, and for notifications by one, in their order.
+func (p *program) handle(ctx context.Context, method string, raw json.RawMessage) (any, *acp.RequestError) {
+	var to struct {
+		SessionID acp.SessionId `json:"sessionId"`
+	}
+	p.mu.Lock()
+	own := p.session
+	p.mu.Unlock()
+	if json.Unmarshal(raw, &to) != nil || to.SessionID != own {
+		p.gate.release(len(raw))
+		return nil, acp.NewInvalidParams("there is no such session")
+	}
+	if method == acp.ClientMethodSessionUpdate {
+		var n acp.SessionNotification
+		if err := json.Unmarshal(raw, &n); err != nil {
+			p.gate.release(len(raw))
+			return nil, acp.NewInvalidParams(err.Error())
+		}
+		p.update(n.Update, len(raw))
+		return nil, nil
+	}
+	defer p.gate.release(len(raw))
+	switch method {
+	case acp.ClientMethodSessionRequestPermission:
+		return answer(raw, func(r acp.RequestPermissionRequest) (any, error) { return p.permission(ctx, r), nil })
+	case acp.ClientMethodFsReadTextFile:
+		return answer(raw, func(r acp.ReadTextFileRequest) (any, error) { return p.readFile(ctx, r) })
+	case acp.ClientMethodFsWriteTextFile:
+		return answer(raw, func(r acp.WriteTextFileRequest) (any, error) { return p.writeFile(ctx, r) })
+	case acp.ClientMethodTerminalCreate:
+		return answer(raw, func(r acp.CreateTerminalRequest) (any, error) { return p.openTerminal(r) })
+	case acp.ClientMethodTerminalOutput:
+		return answer(raw, func(r acp.TerminalOutputRequest) (any, error) { return p.terminals.output(r.TerminalId) })
+	case acp.ClientMethodTerminalWaitForExit:
+		return answer(raw, func(r acp.WaitForTerminalExitRequest) (any, error) { return p.terminals.wait(ctx, r.TerminalId) })
+	case acp.ClientMethodTerminalKill:
+		return answer(raw, func(r acp.KillTerminalRequest) (any, error) { return acp.KillTerminalResponse{}, p.terminals.has(r.TerminalId) })
+	case acp.ClientMethodTerminalRelease:
+		return answer(raw, func(r acp.ReleaseTerminalRequest) (any, error) {
+			return acp.ReleaseTerminalResponse{}, p.terminals.release(r.TerminalId)
+		})
+	}
+	return nil, acp.NewMethodNotFound(method)
+}
+
+// answer decodes the parameters of a request and answers it with do.
+func answer[R any](raw json.RawMessage, do func(R) (any, error)) (any, *acp.RequestError) {
+	var r R
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, acp.NewInvalidParams(err.Error())
+	}
+	v, err := do(r)
+	if err != nil {
+		return nil, &acp.RequestError{Code: -32603, Message: err.Error()}
+	}
+	return v, nil
+}
+
+// update puts what the program says and does into the answer. Outside of a prompt it is dropped.
+func (p *program) update(u acp.SessionUpdate, bytes int) {
+	var it item
+	switch {
+	case u.AgentMessageChunk != nil && u.AgentMessageChunk.Content.Text != nil:
+		it.chunk = llm.Chunk{Text: u.AgentMessageChunk.Content.Text.Text}
+	case u.AgentThoughtChunk != nil && u.AgentThoughtChunk.Content.Text != nil:
+		it.chunk = llm.Chunk{Thought: u.AgentThoughtChunk.Content.Text.Text}
+	case u.ToolCall != nil:
+		it.ask = p.step(u.ToolCall.Status, p.reports.begin(u.ToolCall))
+	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
+		it.ask = p.step(*u.ToolCallUpdate.Status, p.reports.update(*u.ToolCallUpdate))
+	case u.ToolCallUpdate != nil:
+		p.reports.update(*u.ToolCallUpdate)
+	case u.Plan != nil:
+		it.ask = p.plan(u.Plan.Entries)
+	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil:
+		p.mu.Lock()
+		if more := u.UsageUpdate.Cost.Amount - p.cost; more > 0 {
+			p.cost, p.spent = p.cost+more, p.spent+more
+		}
+		p.mu.Unlock()
+	}
+	if it.bytes = bytes; it.ask == nil && it.chunk == (llm.Chunk{}) || !p.put(it) {
+		p.drop(it)
+	}
+}
+
+// step returns the ask that notes a call of the program's own tools when it has ended; nil before.
+func (p *program) step(status acp.ToolCallStatus, t reported) *ask {
+	if status != acp.ToolCallStatusCompleted && status != acp.ToolCallStatusFailed || p.guest.isOwnTool(t.title) {
+		return nil
+	}
+	return p.guest.enlist(t.step())
+}
+
+// plan returns the ask that shows a plan of the program.
+func (p *program) plan(entries []acp.PlanEntry) *ask {
+	var steps []any
+	for _, e := range entries {
+		state := map[acp.PlanEntryStatus]string{acp.PlanEntryStatusInProgress: "running", acp.PlanEntryStatusCompleted: "done"}[e.Status]
+		if state == "" {
+			state = "pending"
+		}
+		steps = append(steps, map[string]any{"text": e.Content, "state": state})
+	}
+	return p.guest.enlist(&ask{tool: "Plan", args: map[string]any{"steps": steps}})
+}

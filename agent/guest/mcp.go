@@ -1,0 +1,62 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/llm"
+)
+
+// served returns the tools that the program has by MCP: those of the agent that it does not have itself.
+func (g *Guest) served() []llm.ToolSpec {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(g.tools), func(t llm.ToolSpec) bool {
+		return t.Name == ActionTool || t.Name == StepTool || t.Name == "Plan" || slices.Contains(g.cfg.Own, t.Name)
+	})
+}
+
+// serve answers one connection of the program to the MCP server of its agent.
+func (g *Guest) serve(ctx context.Context, c net.Conn) {
+	s := sdk.NewServer(&sdk.Implementation{Name: "symbio", Version: "1"}, nil)
+	for _, t := range g.served() {
+		schema := t.Schema
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		s.AddTool(&sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: schema}, g.callTool)
+	}
+	in := newGate(c)
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			defer in.release(0)
+			return next(ctx, method, r)
+		}
+	})
+	_ = s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: c, MaxLineLength: maxMessage}) // the program ended, or sent no MCP
+}
+
+// callTool makes a call of the program a call of its agent.
+func (g *Guest) callTool(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	g.mu.Lock()
+	p := g.now
+	g.mu.Unlock()
+	o := outcome{"No task runs.", true}
+	if p != nil {
+		args := map[string]any{}
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil && len(r.Params.Arguments) > 0 {
+			return nil, err
+		}
+		all, err := p.want(ctx, &ask{tool: r.Params.Name, args: args})
+		if err != nil {
+			return nil, err
+		}
+		o = all[0]
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: o.text}}, IsError: o.failed}, nil
+}

@@ -1,0 +1,139 @@
+package guest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coder/acp-go-sdk"
+
+	"symbio/internal/security/visible"
+)
+
+// The limits of what is kept of the calls that a program reports.
+const (
+	maxReported = 256       // calls that have not ended
+	maxTitle    = 300       // bytes
+	maxOutput   = 256 << 10 // bytes of the output of one
+)
+
+// reported is a call of the program's own tools, as it reports it.
+type reported struct {
+	title   string
+	kind    acp.ToolKind
+	input   any
+	content []acp.ToolCallContent
+	output  any
+	places  []acp.ToolCallLocation
+	failed  bool
+}
+
+// reports are the reported calls that have not ended. The zero value is usable, by many goroutines.
+type reports struct {
+	mu  sync.Mutex
+	all map[acp.ToolCallId]reported // guarded by mu
+}
+
+// known returns a call with what was reported of it before and now.
+func (r *reports) known(u acp.ToolCallUpdate) reported {
+	return r.update(acp.SessionToolCallUpdate{ToolCallId: u.ToolCallId, Title: u.Title, Kind: u.Kind, RawInput: u.RawInput, RawOutput: u.RawOutput,
+		Content: u.Content, Locations: u.Locations, Status: u.Status})
+}
+
+// begin keeps a new call.
+func (r *reports) begin(c *acp.SessionUpdateToolCall) reported {
+	return r.update(acp.SessionToolCallUpdate{ToolCallId: c.ToolCallId, Title: &c.Title, Kind: &c.Kind, RawInput: c.RawInput, RawOutput: c.RawOutput,
+		Content: c.Content, Locations: c.Locations, Status: &c.Status})
+}
+
+// update returns a call with what has changed, and keeps it unless it has ended.
+func (r *reports) update(u acp.SessionToolCallUpdate) reported {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.all[u.ToolCallId]
+	if u.Title != nil && *u.Title != "" {
+		t.title = visible.Line(*u.Title, maxTitle)
+	}
+	if u.Kind != nil && *u.Kind != "" {
+		t.kind = *u.Kind
+	}
+	if u.RawInput != nil {
+		t.input = u.RawInput
+	}
+	if u.RawOutput != nil {
+		t.output = u.RawOutput
+	}
+	if len(u.Content) > 0 {
+		t.content = u.Content
+	}
+	if len(u.Locations) > 0 {
+		t.places = u.Locations
+	}
+	t.failed = u.Status != nil && *u.Status == acp.ToolCallStatusFailed
+	switch {
+	case t.failed || u.Status != nil && *u.Status == acp.ToolCallStatusCompleted:
+		delete(r.all, u.ToolCallId)
+	case len(r.all) < maxReported:
+		if r.all == nil {
+			r.all = map[acp.ToolCallId]reported{}
+		}
+		r.all[u.ToolCallId] = t
+	}
+	return t
+}
+
+// text returns an argument of the call; "" = it has none, or it is no text. A command may be a list of words.
+func (t reported) text(name string) string {
+	args, _ := t.input.(map[string]any)
+	switch v := args[name].(type) {
+	case string:
+		return v
+	case []any:
+		words := make([]string, 0, len(v))
+		for _, one := range v {
+			word, _ := one.(string)
+			words = append(words, quote(word))
+		}
+		return strings.Join(words, " ")
+	}
+	return ""
+}
+
+// paths returns the files that the call is about, as its diffs, its places and its arguments name them.
+func (t reported) paths() (all []string) {
+	for _, c := range t.content {
+		if c.Diff != nil {
+			all = append(all, c.Diff.Path)
+		}
+	}
+	for _, l := range t.places {
+		all = append(all, l.Path)
+	}
+	for _, name := range []string{"file_path", "filePath", "filepath", "path", "abs_path", "notebook_path", "destination", "source"} {
+		if path := t.text(name); path != "" {
+			all = append(all, path)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// said returns the output of the call as text.
+func (t reported) said() string {
+	var b strings.Builder
+	for _, c := range t.content {
+		if c.Content != nil && c.Content.Content.Text != nil {
+			b.WriteString(c.Content.Content.Text.Text + "\n")
+		}
+	}
+	if b.Len() == 0 && t.output != nil {
+		if text, is := t.output.(string); is {
+			b.WriteString(text)
+		} else if raw, err := json.Marshal(t.output); err == nil {
+			b.Write(raw)
+		}
+	}
+	text := strings.TrimSpace(b.String())
+	return strings.ToValidUTF8(text[:min(len(text), maxOutput)], "")
+}

@@ -1,0 +1,165 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"symbio/agent/tool"
+	"symbio/security/permission"
+)
+
+// The tools that only a guest has. ActionTool asks whether it may do something that no tool of this node does; StepTool notes
+// what it has done, and needs no permission, since it does nothing.
+const (
+	ActionTool = "GuestAction"
+	StepTool   = "GuestStep"
+)
+
+type actionArgs struct {
+	Title string `json:"title" jsonschema:"What it is, in the program's words."`
+	Kind  string `json:"kind,omitempty" jsonschema:"Its kind, as the program says."`
+	Input any    `json:"input,omitempty" jsonschema:"The input of its tool."`
+}
+
+var (
+	actionKind = tool.NewKind[actionArgs](tool.Spec{Name: ActionTool, Description: "The program asks whether it may do something by a tool of its own."})
+	stepKind   = tool.NewKind[actionArgs](tool.Spec{Name: StepTool, Description: "The program has done something by a tool of its own.", ReadOnly: true})
+)
+
+// Tools returns the tools of a guest: those in all, which also do what its program asks for, ActionTool and StepTool.
+func (g *Guest) Tools(all []tool.Tool) []tool.Tool {
+	gone := func(context.Context, actionArgs) tool.Result {
+		return tool.Result{Text: "the program that asked for it has ended", IsError: true}
+	}
+	out := []tool.Tool{held{actionKind.New(gone), g}, held{stepKind.New(gone), g}}
+	for _, t := range all {
+		if slices.Contains([]string{"Bash", "Read", "Write", "Edit", "WebFetch"}, t.Spec().Name) {
+			t = held{t, g}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// held is a tool that also serves the asks of a guest.
+type held struct {
+	tool.Tool
+	guest *Guest
+}
+
+// Decode decodes a call of the tool, or finds the ask of a call.
+func (h held) Decode(raw json.RawMessage) (tool.Invocation, error) {
+	var marked struct {
+		Key string `json:"guest_call"`
+	}
+	if json.Unmarshal(raw, &marked) != nil || marked.Key == "" {
+		return h.Tool.Decode(raw)
+	}
+	h.guest.mu.Lock()
+	a := h.guest.asks[marked.Key]
+	h.guest.mu.Unlock()
+	if a == nil || a.decode == nil || a.tool != h.Spec().Name {
+		return tool.Invocation{}, errors.New("the program that asked for it no longer waits")
+	}
+	inv, err := a.decode(h.Tool)
+	if err != nil {
+		return inv, err
+	}
+	run := inv.Run
+	inv.Run = func(ctx context.Context) tool.Result {
+		r := run(ctx)
+		a.settle(outcome{r.Text, r.IsError})
+		return r
+	}
+	return inv, nil
+}
+
+// hasBox reports that the program runs in a box that writes the workspace, and in no narrower one.
+func hasBox(_ context.Context, b permission.Box) bool { return b == permission.BoxWork }
+
+// keeps reports that the denied files are kept from the program: Host sees to that, or refuses to start it.
+func keeps(context.Context, *permission.FileDenials) bool { return true }
+
+// step returns the ask that notes a call of the program's own tools.
+func (t reported) step() *ask {
+	args := map[string]any{"title": t.title, "kind": string(t.kind), "input": t.input}
+	return &ask{tool: StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
+		return tool.Invocation{Args: args, ReadOnly: true, Run: func(context.Context) tool.Result {
+			r := tool.Result{Text: t.said(), IsError: t.failed}
+			if paths := t.paths(); len(paths) > 0 {
+				r.Change = t.change(map[string]any{"file_path": paths[0]})
+			}
+			return r
+		}}, nil
+	}}
+}
+
+// maxFile is the longest file that a program may read by its client, in bytes.
+const maxFile = 4 << 20
+
+// readText reads a file of the workspace, for the program. No link leads out of the workspace, and a link inside leads only
+// to what the call's guard would allow.
+func readText(ctx context.Context, path string) (string, error) {
+	dir := tool.Dir(ctx)
+	rel := path
+	if filepath.IsAbs(path) {
+		var err error
+		if rel, err = filepath.Rel(dir, path); err != nil {
+			return "", err
+		}
+	}
+	if !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is outside of the working directory %s", path, dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	f, err := root.Open(rel)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, rel))
+	if err != nil {
+		return "", err
+	}
+	led, err := os.Lstat(real)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular() || !os.SameFile(info, led):
+		return "", fmt.Errorf("%s is no file, or was replaced", path)
+	case !tool.MayFollowLink(ctx, real):
+		return "", fmt.Errorf("%s leads to a file that may not be read", path)
+	case info.Size() > maxFile:
+		return "", fmt.Errorf("%s is longer than %d MiB", path, maxFile>>20)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return string(text), err
+}
+
+// linesOf returns count lines of a text from the line first on, counted from 1; 0 = all.
+func linesOf(text string, first, count int) string {
+	if first <= 1 && count <= 0 {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	lines = lines[min(max(first-1, 0), len(lines)):]
+	if count > 0 {
+		lines = lines[:min(count, len(lines))]
+	}
+	return strings.Join(lines, "")
+}
