@@ -255,7 +255,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"too large":          {append(matter(), bytes.Repeat([]byte("x"), 300<<10)...), "256 KiB"},
 
 		"unknown key":            {matter("modle: x"), `line 4: unknown key "modle"; did you mean "model"?`},
-		"an unlike key":          {matter("mcp_tools_xxxxxxxxx: x"), `line 4: unknown key "mcp_tools_xxxxxxxxx"; there are accepts, budget, description,`},
+		"an unlike key":          {matter("mcp_tools_xxxxxxxxx: x"), `line 4: unknown key "mcp_tools_xxxxxxxxx"; there are accepts, acp, budget, description,`},
 		"a key twice":            {matter("model: openai:x", "model: openai:y"), "line 5: model is there twice; it is on line 4 already"},
 		"a name that is a list":  {[]byte("---\nname: [a]\ndescription: d\n---\n"), "line 2: name is a text"},
 		"a model":                {matter("model: opanai:x"), `line 4: model names no model`},

@@ -55,5 +55,5 @@ func programField(r *parser, p *Program) field {
 			r.addProblem(f.value.Line, "acp.env: a variable is NAME=VALUE, or NAME")
 		}
 	}
-	return field{read, anyOf(command.schema, mappingSchema(keys))}
+	return field{read, anyOf(words("command", "[claude-code-acp]", &p.Command).schema, mappingSchema(keys))}
 }

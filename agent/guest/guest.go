@@ -118,6 +118,9 @@ func (g *Guest) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 			yield(llm.Chunk{}, err)
 			return
 		}
+		if !yield(llm.Chunk{}, nil) { // it has the request: from here on its end is that of an answer which had begun
+			return
+		}
 		g.live.relay(ctx, llm.NewCallIDs(r.Messages), yield)
 	}
 }
@@ -144,6 +147,7 @@ func (g *Guest) give(ctx context.Context, r llm.Request) error {
 	case p != nil && p.prompt != nil:
 		p.cancel()
 	}
+	again := p == nil && begin == g.least && g.now != nil
 	if p == nil || p.ended() || begin < g.least {
 		if p != nil {
 			p.end()
@@ -158,6 +162,9 @@ func (g *Guest) give(ctx context.Context, r llm.Request) error {
 	text, images := promptText(r, begin, p.fresh)
 	if p.fresh && begin > 0 {
 		g.cfg.Notice(g.Name() + " begins a new session of its own, with the record of this one as its context.")
+	}
+	if !p.fresh && again {
+		text = "Your program ended in the middle of this task. Look at what is done already, and go on.\n\n" + text
 	}
 	p.fresh, g.least = false, begin
 	p.setMode(ctx)

@@ -37,6 +37,7 @@ type program struct {
 	prompt   *prompt // nil = it has nothing to do
 
 	items     chan item
+	next      *item // was taken from items, and is not passed on yet
 	terminals terminals
 	reports   reports
 
@@ -214,6 +215,10 @@ func (p *program) cancel() {
 	now := p.prompt
 	p.prompt = nil
 	defer now.stop()
+	if p.next != nil {
+		p.drop(*p.next)
+		p.next = nil
+	}
 	p.mu.Lock()
 	id := p.session
 	p.mu.Unlock()
@@ -272,6 +277,11 @@ func (p *program) end() {
 // relay yields the answer up to its next calls or its end.
 func (p *program) relay(ctx context.Context, ids *llm.CallIDs, yield func(llm.Chunk, error) bool) {
 	now := p.prompt
+	if it := p.next; it != nil {
+		if p.next = nil; !p.pass(*it, ids, yield) {
+			return
+		}
+	}
 	for {
 		select {
 		case it := <-p.items:
@@ -312,16 +322,12 @@ func (p *program) pass(it item, ids *llm.CallIDs, yield func(llm.Chunk, error) b
 		if len(p.items) == 0 {
 			break
 		}
-		it = <-p.items
+		if it = <-p.items; it.ask == nil { // what it says behind its calls is for the next answer
+			p.next = &it
+			break
+		}
 		if it.bytes > 0 {
 			p.gate.release(it.bytes)
-		}
-		if it.ask == nil {
-			p.prompt.written += len(it.chunk.Text) + len(it.chunk.Thought)
-			if !yield(it.chunk, nil) {
-				return false
-			}
-			break
 		}
 	}
 	yield(llm.Chunk{Usage: p.usage(nil), Stop: llm.StopTools}, nil)
@@ -390,7 +396,7 @@ func (p *program) why(err error) failure {
 		if data, err := json.Marshal(refused.Data); err == nil && refused.Data != nil {
 			text += ": " + string(data)
 		}
-		return failure{llm.ErrUnavailable, visible.Line(text, maxWhy)}
+		return failure{llm.ErrInvalid, visible.Line(text, maxWhy)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return failure{llm.ErrTimeout, fmt.Sprintf("it was not ready after %v. %s", startTime, said)}
 	}
