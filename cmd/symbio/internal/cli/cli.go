@@ -14,6 +14,7 @@ import (
 	"symbio/cmd/symbio/internal/clustercmd"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
+	"symbio/cmd/symbio/internal/guestcmd"
 	"symbio/cmd/symbio/internal/mapcmd"
 	"symbio/cmd/symbio/internal/mcpcmd"
 	"symbio/cmd/symbio/internal/permissioncmd"
@@ -96,7 +97,7 @@ func root(env *command.Env) *cobra.Command {
 	root.AddCommand(
 		backupcmd.Backup(env), backupcmd.Restore(env),
 		demo.New(env), cmdUp(env), agentcmd.New(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
-		permissioncmd.New(env), cmdVersion(env), demo.Reports(env),
+		permissioncmd.New(env), cmdVersion(env), demo.Reports(env), guestcmd.Box(env), guestcmd.MCP(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

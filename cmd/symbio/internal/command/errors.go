@@ -45,6 +45,9 @@ func Usage(err error) error       { return &statusError{exitUsage, err} }
 func NotFound(err error) error    { return &statusError{exitNotFound, err} }
 func Unavailable(err error) error { return &statusError{exitUnavailable, err} }
 
+// ExitWith returns an error without a text, with which the process ends with a status of another program.
+func ExitWith(status int) error { return &statusError{status, errors.New("")} }
+
 // Exit prints err for people on standard error and returns the exit status of the process. A nil
 // error is status 0 and prints nothing. After wrong usage it also prints how to get help for cmd.
 func Exit(ctx context.Context, env *Env, cmd *cobra.Command, err error) int {
