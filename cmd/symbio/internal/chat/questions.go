@@ -108,9 +108,9 @@ func (s *questions) send(ctx context.Context, r *symbiov1.AnswerRequest) error {
 	return err
 }
 
-// questionText returns everything that a person needs for the decision: the agent and its
+// QuestionText returns everything that a person needs for the decision: the agent and its
 // requesters, the tool, the arguments, and why it needs approval.
-func questionText(q Question) string {
+func QuestionText(q Question) string {
 	return command.DecisionText(q.Name, q.For, " wants to use ", q.Tool) + "\n" + command.CallText(q.Tool, q.Args) + "\n  " + visible.Escape(q.Why)
 }
 

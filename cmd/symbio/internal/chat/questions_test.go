@@ -32,7 +32,7 @@ func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	var shown []string
 	q := &questions{
 		client: d,
-		show:   func(q Question) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
+		show:   func(q Question) { shown = append(shown, q.ID+": "+QuestionText(q)+"\n"+choices(q)) },
 		notify: func(text string) { shown = append(shown, text) }, release: func() {},
 	}
 	for _, id := range ids {

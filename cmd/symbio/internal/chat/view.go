@@ -203,7 +203,7 @@ func (s *view) question(q Question) {
 	if s.screen != nil {
 		s.screen.finish()
 	}
-	fmt.Fprintf(s.env.Err, "\n%s\n%s", questionText(q), choices(q))
+	fmt.Fprintf(s.env.Err, "\n%s\n%s", QuestionText(q), choices(q))
 }
 
 // release shows the events that were held back during a question. The screen keeps the first error

@@ -92,7 +92,7 @@ func root(env *command.Env) *cobra.Command {
 	root.SetFlagErrorFunc(command.FlagError)
 	root.AddCommand(command.NodeFlag(env,
 		cmdRun(env), cmdChat(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSend(env), cmdInvoke(env),
-		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env),
+		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env), cmdACP(env),
 	)...)
 	root.AddCommand(
 		backupcmd.Backup(env), backupcmd.Restore(env),

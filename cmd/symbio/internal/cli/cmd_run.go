@@ -181,17 +181,20 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 			return err
 		}
 	}
+	converse := func(work context.Context, users *control.Users, signals <-chan os.Signal) error {
+		return runOn(work, env, f, users, signals)
+	}
 	if flag := ownNodeFlag(flags); own || flag != "" {
 		// --node names a running node, which has its own configuration.
 		if env.Node != "" {
 			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", flag, env.Node, flag))
 		}
-		return runOwnNode(ctx, env, f)
+		return runOwnNode(ctx, env, f, converse)
 	}
 	client, conn, err := env.Nodes().DialShared(ctx)
 	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
-		return runOwnNode(ctx, env, f)
+		return runOwnNode(ctx, env, f, converse)
 	}
 	if err != nil {
 		return err
@@ -215,12 +218,12 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	return err
 }
 
-// runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
-// of the conversation, of the node and of the recording are joined.
+// runOwnNode starts a node in this process, sets Env.Node to its name, calls use, and stops the node. The errors
+// of use, of the node and of the recording are joined. work does not end with the first signal, which is in signals.
 //
-// The node lives as long as the conversation, and the conversations of other commands that took it. Its agents,
-// its listener and its control socket end before runOwnNode returns.
-func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
+// The node lives until use returns. Its agents, its listener and its control socket end before runOwnNode returns.
+func runOwnNode(ctx context.Context, env *command.Env, f *runFlags,
+	use func(work context.Context, users *control.Users, signals <-chan os.Signal) error) error {
 	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
 		return err
@@ -266,7 +269,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	if r, ok := <-n.Ready(); ok && started() {
 		// The conversation must reach this node, also when others are running.
 		env.Node = r.Name
-		taskErr = runOn(work, env, f, opts.Users, signals)
+		taskErr = use(work, opts.Users, signals)
 	}
 	stop()
 	return errors.Join(taskErr, g.Wait(), reportRecording(env, opts, f.record))

@@ -6,12 +6,13 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
-// cmdVersion returns the command version. `symbio --version` prints the same.
+// cmdVersion returns the command version. `symbio --version` prints the same, and is what --help lists.
 func cmdVersion(env *command.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:  "version",
-		Args: command.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return printVersion(env) },
+		Use:    "version",
+		Args:   command.NoArgs,
+		Hidden: true,
+		RunE:   func(*cobra.Command, []string) error { return printVersion(env) },
 	}
 }
 

@@ -17,7 +17,7 @@ type group struct {
 
 // groups has every command of symbio once. The list that `symbio` alone prints fits a terminal of 24 rows.
 var groups = []group{
-	{"Give work to agents", "run chat map", "sessions send invoke"},
+	{"Give work to agents", "run chat map", "sessions send invoke acp"},
 	{"Bring machines together", "up cluster nodes members", "config backup restore demo doctor version"},
 	{"Choose what agents can do", "agents skills mcp", ""},
 	{"Watch, and decide what agents may do", "top approvals permissions", "dashboard events"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func (s *sessionFlags) find(ctx context.Context, env *command.Env, dir string) (
 	if s.id == noID && (!env.InIsTerminal || env.JSON) {
 		return session.Info{}, command.Usage(errors.New("--resume without an ID chooses on a terminal, and there is none\nGive an ID, which symbio sessions list has, or --continue for the latest session of this directory"))
 	}
-	all, err := dirSessions(ctx, env, dir)
+	all, err := env.Sessions().Begun(ctx, dir)
 	switch {
 	case err != nil:
 		return session.Info{}, err
@@ -80,27 +79,6 @@ func (s *sessionFlags) find(ctx context.Context, env *command.Env, dir string) (
 		return all[0], nil
 	}
 	return chooseSession(ctx, env, all[:min(len(all), maxListed)])
-}
-
-// dirSessions returns the sessions that a person began in a directory, the latest first. Agents of
-// the configuration, and agents that work for other nodes or behind capabilities, have sessions of
-// their own, which are left out.
-func dirSessions(ctx context.Context, env *command.Env, dir string) ([]session.Info, error) {
-	dirs := []string{dir}
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
-		dirs = append(dirs, real)
-	}
-	var all []session.Info
-	for _, d := range dirs {
-		found, err := env.Sessions().List(ctx, session.Filter{Dir: d, Roots: true})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	all = slices.DeleteFunc(all, func(i session.Info) bool { return i.Title == "" || i.Keep || i.Requester != "" })
-	slices.SortStableFunc(all, func(a, b session.Info) int { return b.Updated.Compare(a.Updated) })
-	return all, nil
 }
 
 // chooseSession lets the person at the terminal choose one of all. Enter chooses the first.

@@ -39,6 +39,12 @@ func (env *Env) Nodes() Nodes {
 	return Nodes{env.State(), env.Workspace, env.Node, env.Getenv("SYMBIO_NODE")}
 }
 
+// In returns the nodes for a command that acts on a directory in the place of the current one.
+func (n Nodes) In(dir string) Nodes {
+	n.workspace = func() (string, error) { return dir, nil }
+	return n
+}
+
 // OnNode returns a cobra RunE that calls do as Nodes.With does.
 func (env *Env) OnNode(do func(context.Context, symbiov1.ControlClient, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

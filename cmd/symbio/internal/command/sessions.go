@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"symbio/agent/session"
@@ -54,6 +55,27 @@ func (k Sessions) List(ctx context.Context, f session.Filter) ([]session.Info, e
 		all = all[:min(f.Limit, len(all))]
 	}
 	return all, err
+}
+
+// Begun returns the sessions that a person began in a directory, the latest first; "" = in any. Agents of
+// the configuration, and agents that work for other nodes or behind capabilities, have sessions of
+// their own, which are left out.
+func (k Sessions) Begun(ctx context.Context, dir string) ([]session.Info, error) {
+	dirs := []string{dir}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir && dir != "" {
+		dirs = append(dirs, real)
+	}
+	var all []session.Info
+	for _, d := range dirs {
+		found, err := k.List(ctx, session.Filter{Dir: d, Roots: true})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	all = slices.DeleteFunc(all, func(i session.Info) bool { return i.Title == "" || i.Keep || i.Requester != "" })
+	slices.SortStableFunc(all, func(a, b session.Info) int { return b.Updated.Compare(a.Updated) })
+	return all, nil
 }
 
 // Each calls do with the sessions of each node of this user, or with the sessions of the node that

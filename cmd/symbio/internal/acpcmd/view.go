@@ -1,0 +1,275 @@
+package acpcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	acp "github.com/coder/acp-go-sdk"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+)
+
+// view turns the events of a conversation into the updates of a session. It is for one goroutine.
+type view struct {
+	// dir is the directory of the session, to which relative paths belong.
+	dir        string
+	transcript chat.Transcript
+	// ids are the ids of the calls that run, by agent and the model's id. A model may use an id again, the editor's ids are unique.
+	ids   map[[2]string]acp.ToolCallId
+	calls int
+	mode  acp.SessionModeId
+}
+
+// updates returns the updates of the next event. Of sub-agents an editor shows the calls and notices, with their names.
+func (v *view) updates(e event.Event) []acp.SessionUpdate {
+	n := v.transcript.Event(e)
+	f := event.PartOf[event.Tool](e)
+	switch {
+	case e.Type == event.TypeToolCall:
+		return v.begin(e, n.Row)
+	case e.Type == event.TypeProgress:
+		return v.change(e, acp.WithUpdateStatus(acp.ToolCallStatusInProgress), acp.WithUpdateContent(textContent(chat.ProgressText(e))))
+	case e.Type == event.TypeToolResult && f.Failed:
+		return v.change(e, acp.WithUpdateStatus(acp.ToolCallStatusFailed), acp.WithUpdateContent(textContent(e.Text)))
+	case e.Type == event.TypeToolResult:
+		content := diffContent(v.path(f.File), f.Diff)
+		if content == nil {
+			content = textContent(e.Text)
+		}
+		return v.change(e, acp.WithUpdateStatus(acp.ToolCallStatusCompleted), acp.WithUpdateContent(content))
+	case e.Type == event.TypeSettings:
+		return v.modeChanged(e)
+	case n.Kind == chat.KindProse, n.Kind == chat.KindAnswer && n.Text != "":
+		return []acp.SessionUpdate{acp.UpdateAgentMessageText(n.Text)}
+	case n.Kind == chat.KindThought:
+		return []acp.SessionUpdate{acp.UpdateAgentThoughtText(n.Text)}
+	case n.Kind == chat.KindNotice, n.Kind == chat.KindWarning:
+		return []acp.SessionUpdate{acp.UpdateAgentThoughtText("\n" + prefix(n.Row) + terminal.Printable(n.Text) + "\n")}
+	}
+	return nil
+}
+
+// past returns the updates of an Echo or event of chat.Past.
+func (v *view) past(shown any) []acp.SessionUpdate {
+	if text, ok := shown.(chat.Echo); ok {
+		v.transcript.End("")
+		return []acp.SessionUpdate{acp.UpdateUserMessageText(string(text))}
+	}
+	return v.updates(shown.(event.Event))
+}
+
+// prefix is the name of a sub-agent before a text about it; "" for the first agent.
+func prefix(row *chat.AgentRow) string {
+	if row.Depth == 0 {
+		return ""
+	}
+	return terminal.Printable(row.Name) + ": "
+}
+
+// kinds are the kinds of tools for the icons of an editor. It is never written to.
+var kinds = map[string]acp.ToolKind{
+	"Read": acp.ToolKindRead, "Write": acp.ToolKindEdit, "Edit": acp.ToolKindEdit, "MultiEdit": acp.ToolKindEdit,
+	"Glob": acp.ToolKindSearch, "Grep": acp.ToolKindSearch, "WebSearch": acp.ToolKindSearch, "ToolSearch": acp.ToolKindSearch,
+	"find_members": acp.ToolKindSearch, "Bash": acp.ToolKindExecute, "Git": acp.ToolKindExecute, "WebFetch": acp.ToolKindFetch,
+}
+
+func kindOf(tool string) acp.ToolKind {
+	if kind, ok := kinds[tool]; ok {
+		return kind
+	}
+	return acp.ToolKindOther
+}
+
+// begin returns the update of a call that begins. The plan of the first agent is shown as a plan.
+func (v *view) begin(e event.Event, row *chat.AgentRow) []acp.SessionUpdate {
+	f := event.PartOf[event.Tool](e)
+	var plan event.Plan
+	if f.Tool == "Plan" && row.Depth == 0 && json.Unmarshal(f.Args, &plan) == nil {
+		return []acp.SessionUpdate{acp.UpdatePlan(command.Map(plan.Steps, planEntry)...)}
+	}
+	if v.ids == nil || len(v.ids) > maxCalls {
+		v.ids = map[[2]string]acp.ToolCallId{}
+	}
+	v.calls++
+	id := acp.ToolCallId(fmt.Sprintf("%s-%d", f.Call, v.calls))
+	v.ids[[2]string{e.Agent, f.Call}] = id
+	title := v.transcript.Calls[len(v.transcript.Calls)-1].What
+	args := argsOf(f.Args)
+	return []acp.SessionUpdate{{ToolCall: &acp.SessionUpdateToolCall{ToolCallId: id, Title: prefix(row) + title, Kind: kindOf(f.Tool),
+		Status: acp.ToolCallStatusInProgress, RawInput: args.all, Locations: v.locations(args), Content: v.intended(args)}}}
+}
+
+// maxCalls is how many calls may run at once before ids are forgotten: results of forgotten calls are not shown.
+const maxCalls = 1000
+
+// change returns the update of a call that runs; none for one that is not known.
+func (v *view) change(e event.Event, with ...acp.ToolCallUpdateOpt) []acp.SessionUpdate {
+	key := [2]string{e.Agent, event.PartOf[event.Tool](e).Call}
+	id, ok := v.ids[key]
+	if !ok {
+		return nil
+	}
+	if e.Type == event.TypeToolResult {
+		delete(v.ids, key)
+	}
+	return []acp.SessionUpdate{acp.UpdateToolCall(id, with...)}
+}
+
+// asked returns the call that waits for a permission, as the editor shows it to the person.
+func (v *view) asked(q chat.Question) acp.ToolCallUpdate {
+	args := argsOf(q.Args)
+	call := acp.ToolCallUpdate{
+		ToolCallId: acp.ToolCallId("question-" + q.ID), Title: acp.Ptr(strings.TrimSpace(q.Tool + " " + chat.ArgSummary(q.Args))), Kind: acp.Ptr(kindOf(q.Tool)),
+		RawInput: args.all, Locations: v.locations(args), Status: acp.Ptr(acp.ToolCallStatusPending),
+		Content: append(diffContent(v.path(args.path), q.Diff), textContent(chat.QuestionText(q))...),
+	}
+	for _, c := range v.transcript.Calls { // the latest that is the same
+		if id, ok := v.ids[[2]string{c.Agent, c.ID}]; ok && c.Agent == q.Agent && sameJSON(c.Args, string(q.Args)) {
+			call.ToolCallId = id
+		}
+	}
+	return call
+}
+
+// sameJSON reports whether two texts are the same JSON, in any order of keys.
+func sameJSON(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return a == b
+	}
+	left, _ := json.Marshal(x)
+	right, _ := json.Marshal(y)
+	return string(left) == string(right)
+}
+
+// modeChanged returns the update of a mode that is not the one that the editor shows.
+func (v *view) modeChanged(e event.Event) []acp.SessionUpdate {
+	mode := modeID(event.PartOf[event.Settings](e).Mode)
+	if mode == v.mode {
+		return nil
+	}
+	v.mode = mode
+	return []acp.SessionUpdate{{CurrentModeUpdate: &acp.SessionCurrentModeUpdate{CurrentModeId: mode}}}
+}
+
+// planEntry converts a step of a plan.
+func planEntry(s event.Step) acp.PlanEntry {
+	states := map[string]acp.PlanEntryStatus{"running": acp.PlanEntryStatusInProgress, "done": acp.PlanEntryStatusCompleted}
+	entry := acp.PlanEntry{Content: s.Text, Priority: acp.PlanEntryPriorityMedium, Status: acp.PlanEntryStatusPending}
+	if state, ok := states[s.State]; ok {
+		entry.Status = state
+	}
+	return entry
+}
+
+// arguments are the arguments of a call. path is the file or directory that it is about, before and after are the texts of an
+// Edit or Write.
+type arguments struct {
+	all           any
+	path          string
+	before, after *string
+	line          *int
+}
+
+// argsOf decodes the arguments of a call. Arguments that our tools do not have stay in all only.
+func argsOf(raw json.RawMessage) (a arguments) {
+	var known struct {
+		FilePath  string  `json:"file_path"`
+		Path      string  `json:"path"`
+		OldString *string `json:"old_string"`
+		NewString *string `json:"new_string"`
+		Content   *string `json:"content"`
+		Offset    *int    `json:"offset"`
+	}
+	if json.Unmarshal(raw, &a.all) != nil || json.Unmarshal(raw, &known) != nil {
+		return a
+	}
+	a.path, a.line = known.FilePath, known.Offset
+	if a.path == "" {
+		a.path = known.Path
+	}
+	if a.before, a.after = known.OldString, known.NewString; a.after == nil && known.FilePath != "" {
+		a.after = known.Content
+	}
+	return a
+}
+
+// path returns the absolute path of a file of the session; "" for "".
+func (v *view) path(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(v.dir, name)
+}
+
+// locations returns where an editor may follow a call.
+func (v *view) locations(a arguments) []acp.ToolCallLocation {
+	if a.path == "" || strings.HasPrefix(a.path, "~") {
+		return nil
+	}
+	return []acp.ToolCallLocation{{Path: v.path(a.path), Line: a.line}}
+}
+
+// intended returns the change that a call asks for, before the tool has made it.
+func (v *view) intended(a arguments) []acp.ToolCallContent {
+	if a.after == nil || a.path == "" {
+		return nil
+	}
+	return []acp.ToolCallContent{{Diff: &acp.ToolCallContentDiff{Path: v.path(a.path), OldText: a.before, NewText: *a.after}}}
+}
+
+func textContent(text string) []acp.ToolCallContent {
+	return []acp.ToolCallContent{acp.ToolContent(acp.TextBlock(text))}
+}
+
+// diffContent returns the hunks of a unified diff of one file, each with its text before and after; nil for "". A new file has no
+// text before.
+func diffContent(path, diff string) (all []acp.ToolCallContent) {
+	var before, after strings.Builder
+	last := byte(0) // the kind of the line before; 0 in the head
+	add := func() {
+		part := acp.ToolCallContentDiff{Path: path, NewText: after.String(), OldText: acp.Ptr(before.String())}
+		if *part.OldText == part.NewText {
+			return
+		}
+		if strings.HasPrefix(diff, "--- /dev/null") {
+			part.OldText = nil
+		}
+		all = append(all, acp.ToolCallContent{Diff: &part})
+		before.Reset()
+		after.Reset()
+	}
+	for line := range strings.Lines(diff) {
+		switch kind := line[0]; {
+		case kind == '@':
+			add()
+			last = kind
+		case last == 0:
+		case strings.HasPrefix(line, `\ No newline`):
+			trimLine(&before, last != '+')
+			trimLine(&after, last != '-')
+		case kind == ' ', kind == '+', kind == '-': // else the rest is left out
+			if last = kind; kind != '+' {
+				before.WriteString(line[1:])
+			}
+			if kind != '-' {
+				after.WriteString(line[1:])
+			}
+		}
+	}
+	add()
+	return all
+}
+
+// trimLine removes the end of the last line of b if yes is true.
+func trimLine(b *strings.Builder, yes bool) {
+	if text, ok := strings.CutSuffix(b.String(), "\n"); ok && yes {
+		b.Reset()
+		b.WriteString(text)
+	}
+}
