@@ -42,7 +42,7 @@ var homes = map[string][]string{
 	"filippo.io/age":                    {"security/passphrase"},
 	"google.golang.org/grpc":            {"transport/grpcpeer", "proto", "agent/node", "cmd"}, // proto: generated stubs; node and cmd: the control socket
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
-	"github.com/coder/acp-go-sdk":       {"cmd/symbio/internal/acpcmd"},
+	"github.com/coder/acp-go-sdk":       {"agent/guest", "cmd/symbio/internal/acpcmd"},
 	"github.com/coder/websocket":        {"transport/websocket"},
 	"github.com/hashicorp/memberlist":   {"transport/grpcpeer"},
 	"github.com/miekg/dns":              {"discovery/mdns"},
