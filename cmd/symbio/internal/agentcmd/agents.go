@@ -1,4 +1,4 @@
-// Package agentcmd has the command `symbio agents`: it lists and checks definitions of agents, shows and
+// Package agentcmd has the command `symbio agents`: it lists, checks and adds definitions of agents, shows and
 // runs their tools, and lists models, which needs no running node; and it starts, steers, inspects and
 // ends the agents of a node.
 package agentcmd
@@ -32,7 +32,7 @@ import (
 // no running node, and for the agents that a node runs.
 func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "agents", Args: command.NoArgs, RunE: command.RequireSubcommand}
-	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env), cmdTools(env))
+	cmd.AddCommand(cmdAgentsAdd(env), cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env), cmdTools(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAgentsInspect(env), cmdSpawn(env), cmdSteer(env), cmdTerminate(env), cmdModels(env))...)
 	return cmd
 }

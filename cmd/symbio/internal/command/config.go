@@ -54,10 +54,18 @@ func readConfig(env *Env, file string) (config.Config, config.Origins, error) {
 		if _, here := os.Stat("symbio.yaml"); here == nil {
 			fmt.Fprintln(env.Err, "note: symbio.yaml in this directory is not read by itself; use --config symbio.yaml")
 		}
-		return config.Default(), config.Origins{}, nil
+		c, from, err = config.Default(), config.Origins{}, nil
+	}
+	if _, missing := os.Stat(env.UserAgents()); c.Agents == "" && err == nil && missing == nil {
+		c.Agents = env.UserAgents()
+		from.Set("agents", "beside "+env.UserConfig())
 	}
 	return c, from, err
 }
+
+// UserAgents returns the directory of the user's own definitions of agents, which counts if the user's configuration names no
+// other. It need not exist.
+func (env *Env) UserAgents() string { return filepath.Join(filepath.Dir(env.UserConfig()), "agents") }
 
 // UserConfig returns the path of the user's own configuration file, which need not exist:
 // $XDG_CONFIG_HOME/symbio/symbio.yaml, or ~/.config/symbio/symbio.yaml.
