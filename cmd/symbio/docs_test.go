@@ -23,6 +23,7 @@ var notRun = map[string]int{
 	"checkout":   2,  // needs the checkout and its tools
 	"model":      2,  // needs a real model
 	"id":         4,  // needs the id of a session or of an artifact
+	"editor":     1,  // needs a program of npm; systemtest/editor runs the same one
 	"itself":     1,  // go test ./... would run this test
 }
 

@@ -210,7 +210,7 @@ func TestEditorSeesTurn(t *testing.T) {
 			{"tool_result", `{"tool":"Plan","call":"p","text":"ok"}`, ""},
 			{"tool_call", `{"tool":"Edit","call":"c","args":{"file_path":"/w/a.go","old_string":"a","new_string":"b"}}`,
 				`{"content":[{"newText":"b","oldText":"a","path":"/w/a.go","type":"diff"}],"kind":"edit","locations":[{"path":"/w/a.go"}],"rawInput":{"file_path":"/w/a.go","new_string":"b","old_string":"a"},"sessionUpdate":"tool_call","status":"in_progress","title":"Edit /w/a.go","toolCallId":"c-2"}`},
-			{"tool_result", `{"tool":"Edit","call":"c","text":"Edited","file":"/w/a.go","diff":"--- a.go\n+++ a.go\n@@ -1,2 +1,2 @@\n x\n-a\n+b\n"}`,
+			{"tool_result", `{"tool":"Edit","call":"c","text":"Edited","file":"/w/a.go","diff":"--- /w/a.go\n+++ /w/a.go\n@@ -1,2 +1,2 @@\n x\n-a\n+b\n"}`,
 				`{"content":[{"newText":"x\nb\n","oldText":"x\na\n","path":"/w/a.go","type":"diff"}],"sessionUpdate":"tool_call_update","status":"completed","toolCallId":"c-2"}`},
 			{"tool_call", `{"tool":"Bash","call":"d","args":{"command":"false"}}`,
 				`{"kind":"execute","rawInput":{"command":"false"},"sessionUpdate":"tool_call","status":"in_progress","title":"Bash false","toolCallId":"d-3"}`},
@@ -257,7 +257,7 @@ func TestPermissionIsAskedInEditor(t *testing.T) {
 				ended := e.prompt(t, id, "write it")
 				n.emit("tool_call", `{"tool":"Write","call":"c","args":{"file_path":"/w/a","content":"b\n"}}`)
 				n.emit("approval", `{"id":"q","digest":"d","tool":"Write","args":{"content":"b\n","file_path":"/w/a"},"why":"no rule allows it",`+
-					`"diff":"--- /dev/null\n+++ a\n@@ -0,0 +1 @@\n+b\n","offers":[{"kind":"changes","text":"changes below /w"}]}`)
+					`"diff":"--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+b\n","offers":[{"kind":"changes","text":"changes below /w"}]}`)
 				synctest.Wait()
 				if len(e.asked) != 1 || len(n.answers) != 1 {
 					t.Fatalf("asked %v, answered %v", e.asked, n.answers)
@@ -514,19 +514,21 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 }
 
 func TestDiffContent(t *testing.T) {
-	const two = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n-a\n+b\n@@ -9 +9 @@\n-c\n\\ No newline at end of file\n+d\n\\ 7 more bytes of the difference are left out\n"
+	const two = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n--- a\n+b\n@@ -9 +9 @@\n-c\n\\ No newline at end of file\n+d\n"
 	for diff, want := range map[string]string{
 		"":  "[]",
-		two: `["x\na\n" -> "x\nb\n" "c" -> "d\n"]`,
-		"--- /dev/null\n+++ a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n": `[new -> "b"]`,
+		two: `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c" -> "d\n"]`,
+		"--- /dev/null\n+++ /b/a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n":                      `[/b/a new -> "b"]`,
+		two + "--- b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n\\ 7 more bytes of the difference are left out\n": `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c" -> "d\n" /w/b "b\n" -> ""]`,
+		"--- a\n+++ a\n@@ -1,9 +1,9 @@\n-b\n+c\n\\ 7 more bytes of the difference are left out\n":         `[/w/a "b\n" -> "c\n"]`,
 	} {
 		got := []string{}
-		for _, c := range diffContent("/a", diff) {
+		for _, c := range (&view{dir: "/w"}).diffContent(diff) {
 			old := "new"
 			if c.Diff.OldText != nil {
 				old = fmt.Sprintf("%q", *c.Diff.OldText)
 			}
-			got = append(got, fmt.Sprintf("%s -> %q", old, c.Diff.NewText))
+			got = append(got, fmt.Sprintf("%s %s -> %q", c.Diff.Path, old, c.Diff.NewText))
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("%q: got %v, want %s", diff, got, want)

@@ -135,6 +135,9 @@ func (t *talk) event(ctx context.Context, e event.Event) {
 			t.session.kept(t.named)
 		}
 		put(t.results, e)
+		if event.PartOf[event.End](e).Over { // the next message needs another agent
+			t.end()
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	acp "github.com/coder/acp-go-sdk"
@@ -37,7 +38,7 @@ func (v *view) updates(e event.Event) []acp.SessionUpdate {
 	case e.Type == event.TypeToolResult && f.Failed:
 		return v.change(e, acp.WithUpdateStatus(acp.ToolCallStatusFailed), acp.WithUpdateContent(textContent(e.Text)))
 	case e.Type == event.TypeToolResult:
-		content := diffContent(v.path(f.File), f.Diff)
+		content := v.diffContent(f.Diff)
 		if content == nil {
 			content = textContent(e.Text)
 		}
@@ -126,7 +127,7 @@ func (v *view) asked(q chat.Question) acp.ToolCallUpdate {
 	call := acp.ToolCallUpdate{
 		ToolCallId: acp.ToolCallId("question-" + q.ID), Title: acp.Ptr(strings.TrimSpace(q.Tool + " " + chat.ArgSummary(q.Args))), Kind: acp.Ptr(kindOf(q.Tool)),
 		RawInput: args.all, Locations: v.locations(args), Status: acp.Ptr(acp.ToolCallStatusPending),
-		Content: append(diffContent(v.path(args.path), q.Diff), textContent(chat.QuestionText(q))...),
+		Content: append(v.diffContent(q.Diff), textContent(chat.QuestionText(q))...),
 	}
 	for _, c := range v.transcript.Calls { // the latest that is the same
 		if id, ok := v.ids[[2]string{c.Agent, c.ID}]; ok && c.Agent == q.Agent && sameJSON(c.Args, string(q.Args)) {
@@ -227,43 +228,67 @@ func textContent(text string) []acp.ToolCallContent {
 	return []acp.ToolCallContent{acp.ToolContent(acp.TextBlock(text))}
 }
 
-// diffContent returns the hunks of a unified diff of one file, each with its text before and after; nil for "". A new file has no
-// text before.
-func diffContent(path, diff string) (all []acp.ToolCallContent) {
+// diffContent returns the hunks of a unified diff, each with its text before and after; nil for "". A new file has no text before.
+func (v *view) diffContent(diff string) (all []acp.ToolCallContent) {
+	var old, file string
 	var before, after strings.Builder
-	last := byte(0) // the kind of the line before; 0 in the head
+	var minus, plus int // how many lines of the hunk follow
+	kind := byte(' ')   // of the latest line of a hunk
 	add := func() {
-		part := acp.ToolCallContentDiff{Path: path, NewText: after.String(), OldText: acp.Ptr(before.String())}
-		if *part.OldText == part.NewText {
-			return
+		if part := (acp.ToolCallContentDiff{Path: v.path(file), NewText: after.String(), OldText: acp.Ptr(before.String())}); *part.OldText != part.NewText {
+			if old == "/dev/null" {
+				part.OldText = nil
+			}
+			all = append(all, acp.ToolCallContent{Diff: &part})
 		}
-		if strings.HasPrefix(diff, "--- /dev/null") {
-			part.OldText = nil
-		}
-		all = append(all, acp.ToolCallContent{Diff: &part})
 		before.Reset()
 		after.Reset()
 	}
 	for line := range strings.Lines(diff) {
-		switch kind := line[0]; {
-		case kind == '@':
-			add()
-			last = kind
-		case last == 0:
+		switch {
 		case strings.HasPrefix(line, `\ No newline`):
-			trimLine(&before, last != '+')
-			trimLine(&after, last != '-')
-		case kind == ' ', kind == '+', kind == '-': // else the rest is left out
-			if last = kind; kind != '+' {
+			trimLine(&before, kind != '+')
+			trimLine(&after, kind != '-')
+		case line[0] == '\\': // the rest is left out
+		case minus > 0 || plus > 0:
+			if kind = line[0]; kind != '+' {
 				before.WriteString(line[1:])
+				minus--
 			}
 			if kind != '-' {
 				after.WriteString(line[1:])
+				plus--
 			}
+		case strings.HasPrefix(line, "--- "):
+			add()
+			old = strings.TrimSpace(line[4:])
+		case strings.HasPrefix(line, "+++ "):
+			if file = strings.TrimSpace(line[4:]); file == "/dev/null" {
+				file = old
+			}
+		case strings.HasPrefix(line, "@@ "):
+			add()
+			minus, plus = hunkLines(line)
 		}
 	}
 	add()
 	return all
+}
+
+// hunkLines returns the numbers of lines before and after, of the head of a hunk such as "@@ -1,2 +1 @@".
+func hunkLines(head string) (minus, plus int) {
+	count := func(part string) int {
+		_, text, several := strings.Cut(part, ",")
+		if !several {
+			return 1
+		}
+		n, _ := strconv.Atoi(text) // the node has written it
+		return n
+	}
+	if parts := strings.Fields(head); len(parts) > 2 {
+		return count(parts[1]), count(parts[2])
+	}
+	return 0, 0
 }
 
 // trimLine removes the end of the last line of b if yes is true.
