@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	fastjson "github.com/segmentio/encoding/json"
 )
+
+// maxTypedDepth is how deep JSON may be nested that becomes a Go value.
+const maxTypedDepth = 1000
 
 // Perception is a kind of signal, by its name, with the Go types of the payload and of the reply.
 // Sender and receiver declare it once, as a constant; values travel as JSON:
@@ -94,7 +99,7 @@ func typed[In, Out any](f func(context.Context, In) (Out, error)) Provider {
 	return func(ctx context.Context, s Signal) (Reply, error) {
 		var in In
 		if len(s.Data) > 0 {
-			if err := json.Unmarshal(s.Data, &in); err != nil {
+			if err := unmarshal(s.Data, &in); err != nil {
 				return Reply{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 			}
 		}
@@ -105,6 +110,14 @@ func typed[In, Out any](f func(context.Context, In) (Out, error)) Provider {
 		data, err := json.Marshal(out)
 		return Reply{Data: data, ContentType: "application/json"}, err
 	}
+}
+
+// unmarshal decodes a payload as encoding/json does, which takes 25 times as long for a long text.
+func unmarshal(data []byte, v any) error {
+	if err := checkDepth(data, maxTypedDepth); err != nil { // the library has no limit
+		return err
+	}
+	return fastjson.Unmarshal(data, v)
 }
 
 // ReadReply decodes a reply as an Out. If Out is string, text is returned as it is; everything else is JSON. If
@@ -119,7 +132,7 @@ func ReadReply[Out any](r Reply) (out Out, err error) {
 			return out, nil
 		}
 	}
-	if err := json.Unmarshal(r.Data, &out); err != nil {
+	if err := unmarshal(r.Data, &out); err != nil {
 		var none Out
 		return none, fmt.Errorf("its answer is no %T: %w", none, err)
 	}

@@ -113,7 +113,7 @@ func (s *schema) check(data []byte, contentType string) (err error) {
 
 // isJSON reports whether a content type is JSON; "" is.
 func isJSON(contentType string) bool {
-	if contentType == "" {
+	if contentType == "" || contentType == "application/json" {
 		return true
 	}
 	kind, _, err := mime.ParseMediaType(contentType)

@@ -96,7 +96,7 @@ func TestArgumentsThatAreNotClearAreRefusedAndExplained(t *testing.T) {
 		`null`:                                      `one JSON object`,
 		"{\"name\":\"\xff\"}":                       `UTF-8`,
 		`{"name":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`: `nested more than 64`,
-		`{"name":` + strings.Repeat("[", 20000):                              `not one JSON object`,
+		`{"name":` + strings.Repeat("[", 20000):                              `nested more than 64 deep`,
 		`{"name":"` + strings.Repeat("a", 1<<20) + `"}`:                      `at most 1048576`,
 	} {
 		inv, err := greet(new(greeting)).Decode(json.RawMessage(text))

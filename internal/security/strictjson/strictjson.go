@@ -5,14 +5,18 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	fastjson "github.com/segmentio/encoding/json"
 )
 
 // maxExactInt is the largest integer that every JSON reader keeps exact: readers that use
@@ -58,30 +62,38 @@ func Decode(text []byte, o Options) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errUTF8
 	}
-	// The whole text first: reading it piece by piece is laxer about what stands between the pieces.
-	if !json.Valid(text) {
-		var whole json.RawMessage
-		return nil, fmt.Errorf("%w: %w", ErrSyntax, json.Unmarshal(text, &whole))
-	}
 	r := reader{text: text, options: o}
-	return r.value(0)
+	v, err := r.value(0)
+	if err == nil && (r.next() != 0 || r.at < len(text)) {
+		err = ErrSyntax
+	}
+	if err == ErrSyntax { // encoding/json says where
+		var whole json.RawMessage
+		err = fmt.Errorf("%w: %w", err, json.Unmarshal(text, &whole))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
-// reader decodes a text that is known to be valid JSON, so it does not check the syntax again. It
-// exists because the tokens of encoding/json cost an allocation each, and decoding then took longer
-// than the permission check.
+// reader checks and decodes a text in one pass. It exists because the tokens of encoding/json cost an
+// allocation each, and its check of the syntax takes longer than the rest. Its methods return ErrSyntax
+// itself for a text that is not JSON.
 type reader struct {
 	text    []byte
 	at      int
 	options Options
 }
 
-// next skips white space and returns the next byte without consuming it.
+// next skips white space and returns the next byte without consuming it; 0 at the end.
 func (r *reader) next() byte {
-	for r.text[r.at] <= ' ' {
-		r.at++
+	for ; r.at < len(r.text); r.at++ {
+		if c := r.text[r.at]; c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return c
+		}
 	}
-	return r.text[r.at]
+	return 0
 }
 
 // value decodes the next value, which depth lists and objects have around it.
@@ -97,50 +109,65 @@ func (r *reader) value(depth int) (any, error) {
 		return r.list(depth + 1)
 	case '"':
 		return r.word()
-	case 't':
-		r.at += len("true")
-		return true, nil
-	case 'f':
-		r.at += len("false")
-		return false, nil
-	case 'n':
-		r.at += len("null")
-		return nil, nil
 	}
 	from := r.at
-	for r.at < len(r.text) && strings.IndexByte("+-.eE0123456789", r.text[r.at]) >= 0 {
+	for r.at < len(r.text) && strings.IndexByte("+-.0123456789Eaeflnrstu", r.text[r.at]) >= 0 {
 		r.at++
 	}
-	return r.number(string(r.text[from:r.at]))
+	switch text := r.text[from:r.at]; string(text) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	case "null":
+		return nil, nil
+	default:
+		if !json.Valid(text) {
+			return nil, ErrSyntax
+		}
+		return r.number(string(text))
+	}
+}
+
+// elements calls element for each element of an array or object, which the bracket end ends; r is at the other one.
+func (r *reader) elements(end byte, element func() error) error {
+	if r.at++; r.next() == end {
+		r.at++
+		return nil
+	}
+	for {
+		if err := element(); err != nil {
+			return err
+		}
+		c := r.next()
+		if r.at++; c == end {
+			return nil
+		}
+		if c != ',' {
+			return ErrSyntax
+		}
+	}
 }
 
 // list decodes an array; r is at its bracket.
 func (r *reader) list(depth int) (any, error) {
 	list := []any{}
-	r.at++
-	for r.next() != ']' {
+	err := r.elements(']', func() error {
 		v, err := r.value(depth)
-		if err != nil {
-			return nil, err
-		}
 		list = append(list, v)
-		if r.next() == ',' {
-			r.at++
-		}
-	}
-	r.at++
-	return list, nil
+		return err
+	})
+	return list, err
 }
 
 // members decodes an object; r is at its brace. Duplicate keys are an error: readers differ in which of them they use.
 func (r *reader) members(depth int) (any, error) {
 	object := map[string]any{}
 	var folded map[string]string // the keys that are another when folded
-	r.at++
-	for r.next() != '}' {
+	err := r.elements('}', func() error {
 		name, err := r.word()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		key := name
 		if r.options.FoldKeys {
@@ -151,7 +178,7 @@ func (r *reader) members(depth int) (any, error) {
 			first, twice = key, true
 		}
 		if twice {
-			return nil, fmt.Errorf("the key %q is there twice (as %q); write each key once", name, first)
+			return fmt.Errorf("the key %q is there twice (as %q); write each key once", name, first)
 		}
 		if key != name {
 			if folded == nil {
@@ -159,40 +186,63 @@ func (r *reader) members(depth int) (any, error) {
 			}
 			folded[key] = name
 		}
-		r.next() // the colon
+		if r.next() != ':' {
+			return ErrSyntax
+		}
 		r.at++
-		if object[name], err = r.value(depth); err != nil {
-			return nil, err
-		}
-		if r.next() == ',' {
-			r.at++
-		}
-	}
-	r.at++
-	return object, nil
+		object[name], err = r.value(depth)
+		return err
+	})
+	return object, err
 }
 
-// word decodes a string. Strings with escapes are left to encoding/json, which replaces half of a surrogate pair.
+// hasControl reports whether a control character is in text, 8 bytes at a time: the highest bit of each byte of a
+// difference is set if the byte is less than a space.
+func hasControl(text []byte) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(text) >= 8; text = text[8:] {
+		if w := binary.LittleEndian.Uint64(text); (w-each*' ')&^w&high != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(text, func(c byte) bool { return c < ' ' })
+}
+
+// word decodes a string. Strings with escapes are left to a library, which replaces half of a surrogate pair as encoding/json does.
 func (r *reader) word() (string, error) {
-	from, plain := r.at, true
-	for r.at++; r.text[r.at] != '"'; r.at++ {
+	if r.next() != '"' {
+		return "", ErrSyntax
+	}
+	from := r.at
+	r.at++
+	plain := r.text[r.at:]
+	if end := bytes.IndexByte(plain, '"'); end >= 0 {
+		plain = plain[:end]
+	}
+	if r.at += len(plain) + 1; bytes.IndexByte(plain, '\\') < 0 {
+		if r.at > len(r.text) || hasControl(plain) {
+			return "", ErrSyntax
+		}
+		return string(plain), nil
+	}
+	for r.at = from + 1; r.at < len(r.text) && r.text[r.at] != '"'; r.at++ {
 		if r.text[r.at] == '\\' {
-			plain = false
 			r.at++
 		}
 	}
-	r.at++
-	text := r.text[from:r.at]
-	if plain {
-		return string(text[1 : len(text)-1]), nil
+	if r.at++; r.at > len(r.text) {
+		return "", ErrSyntax
 	}
+	text := r.text[from:r.at]
 	var s string
-	err := json.Unmarshal(text, &s)
-	if replaced := strings.Count(s, "\uFFFD"); !r.options.ReplaceHalves &&
+	if fastjson.Unmarshal(text, &s) != nil {
+		return "", ErrSyntax
+	}
+	if replaced := strings.Count(s, "\uFFFD"); replaced > 0 && !r.options.ReplaceHalves &&
 		replaced > bytes.Count(text, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(text), []byte(`\ufffd`)) {
 		return "", errUTF8
 	}
-	return s, err
+	return s, nil
 }
 
 // foldKey returns the same text for all keys that encoding/json treats as equal. It folds case by

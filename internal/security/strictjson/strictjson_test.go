@@ -3,6 +3,7 @@ package strictjson_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -67,11 +68,15 @@ func TestUnmarshalRefusesUnknownFieldsAndMoreData(t *testing.T) {
 
 // FuzzDecode holds the reader against encoding/json: what it accepts it reads as that does.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2.5,{"b":null}],"c":"\u00e9\n"}`, `{"\ud800":1}`, `[1e400,-0,1.0]`, "[\t1 ,\n{ \"x\" : \"\u2028\" } ]", `"\\\""`, `tru`} {
+	for _, s := range []string{`{"a":[1,2.5,{"b":null}],"c":"\u00e9\n"}`, `{"\ud800":1}`, `[1e400,-0,1.0]`, "[\t1 ,\n{ \"x\" : \"\u2028\" } ]", `"\\\""`, `tru`,
+		`[1,]`, `[,1]`, `{"a":1,}`, `{"a",1}`, `{1:1}`, `[1 2]`, "\"\t\"", `"\q"`, `"a`, `"\`, "1\x00", `01`, `1.`, `truefalse`, ` `} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := strictjson.Decode(text, strictjson.Options{MaxDepth: 64})
+		if errors.Is(err, strictjson.ErrSyntax) && json.Valid(text) {
+			t.Fatalf("encoding/json reads what is refused: %v", err)
+		}
 		if err != nil {
 			return
 		}
