@@ -80,6 +80,9 @@ func (g *Group) Mark(id community.NodeID) ([]byte, *pb.Mark) {
 	return nil, nil
 }
 
+// IsAlive reports whether gossip says that a node is alive.
+func (g *Group) IsAlive(id community.NodeID) bool { return g.view.isAlive(id) }
+
 // Record returns the record of a node; nil = none.
 func (g *Group) Record(id community.NodeID) *pb.Record {
 	if all := g.view.records([]string{string(id)}); len(all) > 0 {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ const (
 	maxMeetings = 2
 	// probeInterval is how often each node asks another one whether it is alive: 8 packets a second for each node.
 	probeInterval = 500 * time.Millisecond
+	// deadTime is how long memberlist remembers a dead process at least. It forgets it after the next round of probes.
+	deadTime = 30 * time.Second
 	// catchUpCheck is how often to look whether this node has heard of all others.
 	catchUpCheck = time.Second
 	// recheckPause is how often certificates are looked at.
@@ -85,6 +88,7 @@ type Group struct {
 	own      ownRecord
 	fetching chan struct{} // capacity maxFetches
 	meeting  chan struct{} // capacity maxMeetings
+	refuted  chan struct{} // capacity 1: memberlist has refuted that this node is dead
 	loops    sync.WaitGroup
 }
 
@@ -104,7 +108,7 @@ func New(cfg Config) (*Group, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	g := &Group{cfg: cfg, keys: k, view: newView(cfg.Identity.ID(), cfg.Identity.Revocations()),
-		fetching: make(chan struct{}, maxFetches), meeting: make(chan struct{}, maxMeetings)}
+		fetching: make(chan struct{}, maxFetches), meeting: make(chan struct{}, maxMeetings), refuted: make(chan struct{}, 1)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.transport, g.streams = newTransport(g), newStreams()
 	return g, nil
@@ -133,6 +137,7 @@ func (g *Group) loop(ctx context.Context) {
 	defer fetch.Stop()
 	defer announce.Stop()
 	defer catchUp.Stop()
+	var forgotten <-chan time.Time // nil = no accusation is to be forgotten
 	for ctx.Err() == nil {
 		_, revoked := g.cfg.Identity.Revocations().Current()
 		select {
@@ -150,6 +155,11 @@ func (g *Group) loop(ctx context.Context) {
 			announce.Reset(collect)
 		case <-announce.C:
 			g.announce()
+		case <-g.refuted:
+			forgotten = time.After(g.memory())
+		case <-forgotten:
+			forgotten = nil
+			g.spread()
 		case <-recheck.C:
 			g.announce() // with a certificate that was renewed
 			g.view.recheck()
@@ -194,9 +204,22 @@ func (g *Group) announce() {
 		g.cfg.Logger.Warn("this node's record is not announced", "err", err)
 		return
 	}
-	if list := g.list.Load(); list != nil && changed {
+	if changed {
+		g.spread()
+	}
+}
+
+// spread tells the others where this node is, if it takes part.
+func (g *Group) spread() {
+	if list := g.list.Load(); list != nil {
 		_ = list.UpdateNode(time.Millisecond) // the broadcast goes on without this
 	}
+}
+
+// memory returns how long the others remember that this node is dead. It cannot refute an accusation with the highest
+// incarnation, but a node that has forgotten it accepts any incarnation.
+func (g *Group) memory() time.Duration {
+	return deadTime + 2*probeInterval*time.Duration(g.list.Load().NumMembers())
 }
 
 // update makes a record of s the newest one. It reports whether it says anything else than the one before.
@@ -298,12 +321,32 @@ func (g *Group) memberlistConfig() *memberlist.Config {
 	c.EnableCompression = false
 	c.DisableTcpPings = true // the doubt of Config.Gone dials
 	c.UDPBufferSize = maxPacket - packetRoom
-	c.LogOutput, c.Logger = nil, slog.NewLogLogger(quiet{g.cfg.Logger.Handler()}, slog.LevelDebug)
+	c.GossipToTheDeadTime = deadTime
+	c.LogOutput, c.Logger = nil, slog.NewLogLogger(quiet{g.cfg.Logger.Handler(), g.refuted}, slog.LevelDebug)
 	return c
 }
 
-// quiet passes on no line of memberlist above Debug: what matters of them is reported by the Group.
-type quiet struct{ slog.Handler }
+// quiet passes on no line of memberlist above Debug: what matters of them is reported by the Group. memberlist says only by a
+// line that it has refuted an accusation of this node.
+type quiet struct {
+	slog.Handler
+	refuted chan<- struct{}
+}
+
+func (quiet) Enabled(context.Context, slog.Level) bool { return true }
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "[WARN] memberlist: Refuting") {
+		select {
+		case q.refuted <- struct{}{}:
+		default:
+		}
+	}
+	if !q.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
 
 // delegate gives memberlist what this node says of itself. Nothing else travels with memberlist's messages.
 type delegate struct{ group *Group }

@@ -221,6 +221,12 @@ var attacks = map[string]func(h *hostile, gone *node){
 	"says that a living node is dead, for good": func(h *hostile, _ *node) {
 		_, m := h.honest[1].group.Mark(h.honest[0].id.ID())
 		each(5*time.Second, 100*time.Millisecond, func() { h.send(accusation(deadMessage, gossip.NameOf(m), math.MaxUint32, gossip.NameOf(m))) })
+		time.Sleep(2 * time.Minute)
+		for i, o := range h.honest[1:] {
+			if !o.group.IsAlive(h.honest[0].id.ID()) {
+				h.t.Errorf("node %d holds it dead for good", i+1)
+			}
+		}
 	},
 	"suspects all": func(h *hostile, _ *node) {
 		incarnation := uint32(1)
