@@ -31,6 +31,8 @@ type secret struct {
 	by   string // of a session: who acts, for the record
 	form string // of a session: what the forms of its pages have, and no other page knows
 	ends time.Time
+	// peer is, of a session, the node whose role gave it; nil = a token did.
+	peer *identity.Peer
 }
 
 // secrets are the tokens or the sessions of a site. All are gone when the node
@@ -51,7 +53,7 @@ func (s *secrets) create(by string) string {
 	hash := sha256.Sum256([]byte(text))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, &secret{hash, hex.EncodeToString(hash[:4]) + by, rand.Text(), time.Now().Add(s.life)})
+	s.all = append(s.all, &secret{hash, hex.EncodeToString(hash[:4]) + by, rand.Text(), time.Now().Add(s.life), nil})
 	s.all = s.all[max(0, len(s.all)-s.max):]
 	return text
 }
@@ -111,21 +113,30 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// allows reports whether a session goes on: a token gave it, or its node still has the role that did.
+func (s *site) allows(one *secret) bool {
+	r := s.cfg.Identity.Revocations()
+	return one.peer == nil || !r.Has(one.peer.ID) && r.Assigned(*one.peer).Role == roleDashboard
+}
+
 // sessionOf returns the session of a request: the session of its cookie, or a new one
 // for a browser whose certificate needs no token; else nil.
 func (s *site) sessionOf(w http.ResponseWriter, r *http.Request) *secret {
 	if c, err := r.Cookie(s.cookieName()); err == nil {
-		if found := s.sessions.find(c.Value, false); found != nil {
+		if found := s.sessions.find(c.Value, false); found != nil && s.allows(found) {
 			return found
 		}
 	}
 	if r.TLS == nil || r.Method != http.MethodGet {
 		return nil
 	}
-	if peer, err := identity.PeerOf(*r.TLS); err != nil || s.cfg.Identity.Revocations().Assigned(peer).Role != roleDashboard {
+	peer, err := identity.PeerOf(*r.TLS)
+	if err != nil || !s.allows(&secret{peer: &peer}) {
 		return nil
 	}
-	return s.begin(w, r)
+	session := s.begin(w, r)
+	session.peer = &peer
+	return session
 }
 
 // refuse answers a request that would change something and comes from elsewhere.

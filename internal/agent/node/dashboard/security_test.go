@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -458,5 +460,48 @@ func TestLANNeedsTokenOrCertificateOfRole(t *testing.T) {
 	}
 	if code, page := b.get("/"); code != http.StatusOK || title(page) != "Community" {
 		t.Errorf("after the token: %d %s", code, title(page))
+	}
+}
+
+func TestSessionEndsWithTheRoleThatGaveIt(t *testing.T) {
+	home, addr := newCluster(t), lanAddress(t)
+	c := &control{all: family(), changes: make(chan *symbiov1.FleetChange, 1)}
+	b := start(t, c, func(c *dashboard.Config) { c.Identity, c.Listen = home.seed, addr })
+	reply, err := b.Open(t.Context(), &symbiov1.DashboardRequest{Lan: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin, _, _ := strings.Cut(reply.GetUrl(), "/login")
+	id := home.node(t, "dashboard")
+	jar, _ := cookiejar.New(nil)
+	config := &tls.Config{InsecureSkipVerify: true, GetClientCertificate: id.ClientTLS("").GetClientCertificate}
+	client := &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: config}}
+	defer client.CloseIdleConnections()
+	get := func(accept string, want int) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", accept)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != want {
+			t.Errorf("accept %s: %d, want %d", accept, answer.StatusCode, want)
+		}
+		return answer
+	}
+	get("text/html", http.StatusOK).Body.Close()
+	stream := get("text/event-stream", http.StatusOK)
+	defer stream.Body.Close()
+	if err := home.Ledger().Assign(id.ID(), "worker", nil); err != nil {
+		t.Fatal(err)
+	}
+	get("text/html", http.StatusUnauthorized).Body.Close()
+	c.changes <- &symbiov1.FleetChange{RemovedNodes: []string{"n1"}}
+	if rest, err := io.ReadAll(stream.Body); err != nil || strings.Contains(string(rest), "0 machines") {
+		t.Errorf("the stream shows what the role may not see, or does not end: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -26,7 +27,7 @@ const (
 
 // stream sends a live page again whenever the community changes, as
 // server-sent events. It ends when the browser goes or does not read for
-// writeTimeout, and with the node. The browser then connects again.
+// writeTimeout, with its session's right, and with the node. The browser then connects again.
 func (s *site) stream(w http.ResponseWriter, r *http.Request, p page) {
 	select {
 	case s.streams <- struct{}{}:
@@ -80,6 +81,9 @@ func (s *site) sendVersions(ctx context.Context, to sender, p page, r *http.Requ
 		case now := <-tick.C:
 			if now.Before(next) || !changed && now.Before(next.Add(alive)) {
 				continue
+			}
+			if !s.allows(sessionIn(ctx)) {
+				return errors.New("the role was taken that gave this session")
 			}
 			html, err := s.version(ctx, v, p)
 			if err != nil {
