@@ -121,7 +121,10 @@ func (n *Node) close() (err error) {
 func claim(c Config) (name string, release func() error, err error) {
 	if name = c.Settings.Node.Name; name != "" {
 		if release, err = c.State.Node(name).Lock(); errors.Is(err, state.ErrRunning) {
-			err = fmt.Errorf("%w; choose another with --name", err)
+			if process := c.State.Process(name); process != "" {
+				err = fmt.Errorf("%w: %s", err, process)
+			}
+			err = fmt.Errorf("%w; run another node beside it: symbio up --name %s-2 --listen 127.0.0.1:0", err, name)
 		}
 		return name, release, err
 	}

@@ -26,7 +26,7 @@ var mistake = regexp.MustCompile(`(?m)^\$ (.*)\n((?:[^$#\n].*\n|\n[^$#\n])*)`)
 
 var (
 	// told is what differs each time: events before the error, times, and ids.
-	told = regexp.MustCompile(`(?m)^(\d\d:\d\d:\d\d|\d+ agent) .*\n| at \d{4}-\S+Z|^time=.*\n| [0-9a-f]{8}\b…?`)
+	told = regexp.MustCompile(`(?m)^(\d\d:\d\d:\d\d|\d+ agent) .*\n| at \d{4}-\S+Z|^time=.*\n| [0-9a-f]{8}\b…?| as process \d+|, since \d{4}-\S+ [\d:]+`)
 	// remedy is what to do, behind a semicolon or on a line of its own, or what would be right.
 	remedy = regexp.MustCompile(`[;\n]|: want |: write |has to be|expected|missing|: indent `)
 )

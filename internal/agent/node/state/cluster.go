@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -332,18 +333,58 @@ func (n Node) Outsider(listens string) string {
 		for _, other := range n.dir.names() {
 			c, err := n.dir.OpenCluster()
 			if at, bad := n.dir.Node(other).ListenAddr(); err == nil && bad == nil && at != loopbackListen {
-				return fmt.Sprintf("this machine is node %s of cluster %s: to be %[1]s, run `symbio up --name %[1]s`; %[3]s", other, c.Name(), advice)
+				return fmt.Sprintf("this machine is node %s of cluster %s: %s; %s", other, c.Name(), control{n.dir.Node(other)}.start(), advice)
 			}
 		}
 		return advice
 	}
 	for _, other := range n.dir.names() {
 		if cluster, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
-			return fmt.Sprintf("this machine is node %s of cluster %s, and node %s is not of that cluster: to be %[1]s, run `symbio up --name %[1]s`; to make %[3]s one of its nodes, run `symbio cluster token` where the authority is, then here: symbio --node %[3]s cluster join TOKEN ADDRESS",
-				other, cluster, n.name)
+			return fmt.Sprintf("this machine is node %s of cluster %s, and node %s is not of that cluster: %s; to make %[3]s one of its nodes, run `symbio cluster token` where the authority is, then here: symbio --node %[3]s cluster join TOKEN ADDRESS",
+				other, cluster, n.name, control{n.dir.Node(other)}.start())
 		}
 	}
 	return ""
+}
+
+// Process returns which process runs a node, in which cluster and since when, for people; "" if none answers within
+// controlTimeout.
+func (s Dir) Process(node string) string { return control{s.Node(node)}.process() }
+
+// control calls a node, if it runs.
+type control struct{ node Node }
+
+// start returns how to start the node, or that it runs.
+func (c control) start() string {
+	return cmp.Or(c.process(), fmt.Sprintf("to be %s, run `symbio up --name %[1]s`", c.node.name))
+}
+
+func (c control) process() string {
+	var r *symbiov1.StatusReply
+	err := c.call(context.Background(), func(ctx context.Context, to symbiov1.ControlClient) (err error) {
+		r, err = to.Status(ctx, &symbiov1.StatusRequest{})
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	cluster := "cluster " + r.GetAuthority()
+	if r.GetAuthority() == identity.Local {
+		cluster = "no cluster"
+	}
+	return fmt.Sprintf("it runs as process %d, in %s, since %s", r.GetPid(), cluster, r.GetStarted().AsTime().Local().Format(time.DateTime))
+}
+
+// call ends after controlTimeout.
+func (c control) call(ctx context.Context, f func(context.Context, symbiov1.ControlClient) error) error {
+	conn, err := c.node.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	return f(ctx, symbiov1.NewControlClient(conn))
 }
 
 // names returns the names of this user's nodes on this machine, sorted; none if a key cannot be read.
@@ -395,29 +436,18 @@ func (s Dir) OwnIDs() (map[identity.NodeID]string, error) {
 	return own, nil
 }
 
-// reloadTimeout bounds the reload of a running node.
-const reloadTimeout = 5 * time.Second
+// controlTimeout bounds a call of a running node.
+const controlTimeout = 5 * time.Second
 
 // Reload makes the running node read its cluster files again. running reports
 // whether the node runs at all.
 func (n Node) Reload(ctx context.Context) (running bool, err error) {
 	all, err := n.dir.Running()
-	if err != nil {
+	if err != nil || !slices.Contains(all, n.name) {
 		return false, err
 	}
-	for _, one := range all {
-		if one != n.name {
-			continue
-		}
-		conn, err := n.Dial()
-		if err != nil {
-			return true, err
-		}
-		defer conn.Close()
-		ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
-		defer cancel()
-		_, err = symbiov1.NewControlClient(conn).Reload(ctx, &symbiov1.ReloadRequest{})
-		return true, err
-	}
-	return false, nil
+	return true, control{n}.call(ctx, func(ctx context.Context, c symbiov1.ControlClient) error {
+		_, err := c.Reload(ctx, &symbiov1.ReloadRequest{})
+		return err
+	})
 }

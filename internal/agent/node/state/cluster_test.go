@@ -1,11 +1,17 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )
 
@@ -51,6 +57,15 @@ func TestClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	}
 }
 
+// statusServer is a running node.
+type statusServer struct {
+	symbiov1.UnimplementedControlServer
+}
+
+func (statusServer) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
+	return &symbiov1.StatusReply{Pid: 7, Authority: "lab", Started: timestamppb.Now()}, nil
+}
+
 func TestOutsiderSaysWhichNodeTheMachineIs(t *testing.T) {
 	s := Dir(t.TempDir())
 	if _, err := s.Node("a").InitCluster("lab", ":7946"); err != nil {
@@ -62,6 +77,22 @@ func TestOutsiderSaysWhichNodeTheMachineIs(t *testing.T) {
 	got := s.Node("b").Outsider("127.0.0.1:4000")
 	if want := "this machine is node a of cluster lab: to be a, run `symbio up --name a`; node b listens on this machine only"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q first", got, want)
+	}
+	l, err := s.Node("a").ListenControl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	symbiov1.RegisterControlServer(server, statusServer{})
+	var serving errgroup.Group
+	serving.Go(func() error { return server.Serve(l) })
+	got = s.Node("b").Outsider("127.0.0.1:4000")
+	if want := "this machine is node a of cluster lab: it runs as process 7, in cluster lab, since "; !strings.HasPrefix(got, want) {
+		t.Errorf("while it runs: got %q, want %q first", got, want)
+	}
+	server.Stop()
+	if err := serving.Wait(); err != nil {
+		t.Error(err)
 	}
 	if got := s.Node("a").Outsider("127.0.0.1:4000"); got != "" {
 		t.Errorf("the node of the cluster is an outsider: %q", got)
