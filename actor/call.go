@@ -13,11 +13,9 @@ type call struct {
 	ref    *Ref
 	ctx    context.Context
 	msg    any
-	answer chan outcome // capacity 1; nil for a Post
-	done   func(error)  // of a Post
-	// refused is set before the call is queued, by the goroutine that sends it.
-	refused error
-	state   atomic.Int32
+	answer chan outcome     // capacity 1; nil for a Post
+	done   func(any, error) // of a Post
+	state  atomic.Int32
 }
 
 type outcome struct {
@@ -40,7 +38,7 @@ func (c *call) withdraw() bool { return c.state.CompareAndSwap(waiting, withdraw
 // finish answers the call. Only the first answer counts; it never blocks.
 func (c *call) finish(value any, err error) {
 	if c.done != nil {
-		c.done(err)
+		c.done(c.msg, err)
 		return
 	}
 	select {

@@ -171,7 +171,7 @@ func (l *load) ask(ctx context.Context, r *actor.Ref, what int) {
 
 func (l *load) tell(r *actor.Ref, what int) {
 	id := -l.tells.Add(1)
-	err := r.Post(context.Background(), order{id, what}, func(err error) {
+	err := r.Post(context.Background(), order{id, what}, func(_ any, err error) {
 		l.done.Add(1)
 		if errors.Is(err, actor.ErrStopped) && !errors.Is(err, context.Canceled) {
 			l.refused(id, err)

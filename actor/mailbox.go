@@ -46,8 +46,8 @@ func (g *gate) close() bool { return g.word.Or(gateClosed)&gateClosed == 0 }
 func (g *gate) closed() bool { return g.word.Load()&gateClosed != 0 }
 func (g *gate) empty() bool  { return g.word.Load()&^gateClosed == 0 }
 
-// mailbox wraps a Proto.Actor mailbox: it bounds the queue, and answers queued requests with ErrStopped
-// after a stop, which Proto.Actor would drop.
+// mailbox wraps a Proto.Actor mailbox: it answers queued requests with ErrStopped after a stop, which
+// Proto.Actor would drop.
 type mailbox struct {
 	proto.Mailbox
 	sys   *System
@@ -67,19 +67,8 @@ func (m *mailbox) RegisterHandlers(actor proto.MessageInvoker, d proto.Dispatche
 	pid := actor.(proto.Context).Self()
 	m.actor = actor
 	m.ref = m.sys.find(pid.Id)
-	m.ref.pid = pid
+	m.ref.pid, m.ref.queue = pid, m.Mailbox
 	m.Mailbox.RegisterHandlers((*invoker)(m), d)
-}
-
-// PostUserMessage queues a message, or refuses a call and stores the reason in call.refused. It runs on the
-// sender's goroutine and does not block.
-func (m *mailbox) PostUserMessage(msg any) {
-	if c, ok := msg.(*call); ok {
-		if c.refused = m.ref.gate.acquire(); c.refused != nil {
-			return
-		}
-	}
-	m.Mailbox.PostUserMessage(msg)
 }
 
 // invoker is the delivering side of a mailbox. Proto.Actor calls it on the one goroutine that empties the

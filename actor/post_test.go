@@ -13,7 +13,7 @@ import (
 // outcomes are how Posts ended, in order.
 type outcomes chan error
 
-func (o outcomes) done(err error) { o <- err }
+func (o outcomes) done(_ any, err error) { o <- err }
 
 func TestPostEndsOnceAsAnAskWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,7 @@ type Ref struct {
 	registered bool // guarded by sys.mu
 
 	gate       gate
+	queue      proto.Mailbox          // of calls that the gate has admitted
 	stopSignal atomic.Pointer[signal] // made by the first Ask, closed when the gate is
 
 	// Used by the goroutine that works off the mailbox only; there is one at a time.
@@ -53,38 +54,45 @@ func (r *Ref) Name() string { return r.props.Name }
 //   - the cause of ctx when that ends first. A message that is still queued then is never handled, and
 //     one that is being handled sees its context end.
 func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
-	if r == nil || r.sys == nil {
-		return nil, ErrNoActor
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	c := &call{ref: r, ctx: ctx, msg: msg, answer: make(chan outcome, 1)}
-	r.sys.root.Send(r.pid, c)
-	if c.refused != nil {
-		return nil, c.refused
+	if err := r.send(c); err != nil {
+		return nil, err
 	}
 	return c.wait(r.stopping())
 }
 
-// Post is Ask for a sender that does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
-// ErrNoActor as for Ask, done is called once: with the error that Ask would have returned, or nil. The
-// actor calls it before it goes on, so it must neither block nor panic. A Post is never withdrawn: when ctx
-// ends, a message that is still queued comes to done in its turn, unhandled.
-func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
+// send queues a call, or returns why it is refused. It does not block. It passes Proto.Actor by, which would drop the
+// call when the actor has ended meanwhile: the gate keeps it from ending while a call is on its way.
+func (r *Ref) send(c *call) error {
 	if r == nil || r.sys == nil {
 		return ErrNoActor
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
 	}
-	c := &call{ref: r, ctx: ctx, msg: msg, done: done}
-	r.sys.root.Send(r.pid, c)
-	return c.refused
+	if err := r.gate.acquire(); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.over {
+			return errEnded
+		}
+		return err
+	}
+	r.queue.PostUserMessage(c)
+	return nil
+}
+
+// Post is Ask for a sender that does not wait. Unless it returns an error, which is ErrBusy, ErrStopped or
+// ErrNoActor as for Ask, done is called once: with msg, and the error that Ask would have returned or nil. The
+// actor calls it before it goes on, so it must neither block nor panic. A Post is never withdrawn: when ctx
+// ends, a message that is still queued comes to done in its turn, unhandled. A ctx that is a Term (package term) of this Post
+// is itself the context of Receive; done must close it.
+func (r *Ref) Post(ctx context.Context, msg any, done func(msg any, err error)) error {
+	return r.send(&call{ref: r, ctx: ctx, msg: msg, done: done})
 }
 
 // Tell is Post for a sender that does not want to know what becomes of msg. Receive's context has no deadline.
-func (r *Ref) Tell(msg any) error { return r.Post(context.Background(), msg, func(error) {}) }
+func (r *Ref) Tell(msg any) error { return r.Post(context.Background(), msg, func(any, error) {}) }
 
 // Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
 // are answered with ErrStopped, and the one in flight may finish. When ctx ends first, the context of
@@ -177,7 +185,10 @@ func (r *Ref) newBehavior() (b Behavior, err error) {
 // receive lets the behavior handle c. When it panics (or ends its goroutine) the asker is told at once,
 // and the error is given to fail before anything else runs.
 func (r *Ref) receive(c *call, fail func(error)) {
-	ctx := term.New(c.ctx)
+	ctx, own := c.ctx.(*term.Term)
+	if own = own && c.done != nil; !own {
+		ctx = term.New(c.ctx)
+	}
 	r.current.Store(ctx)
 	if r.killed.Load() {
 		ctx.End(ErrStopped)
@@ -204,12 +215,14 @@ func (r *Ref) receive(c *call, fail func(error)) {
 		err = r.explain(c, err)
 	}
 	c.finish(value, err)
-	ctx.Close()
+	if !own {
+		ctx.Close()
+	}
 }
 
 // explain turns a cancellation that the asker knows nothing of into ErrStopped.
 func (r *Ref) explain(c *call, err error) error {
-	if r.killed.Load() && errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
+	if r.killed.Load() && errors.Is(err, context.Canceled) && (c.ctx.Err() == nil || context.Cause(c.ctx) == ErrStopped) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return err

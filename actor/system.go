@@ -109,13 +109,6 @@ func NewSystem(cfg Config) *System {
 		proto.WithLoggerFactory(func(*proto.ActorSystem) *slog.Logger { return engineLogger(s.cfg.Logger) }),
 		proto.WithDeadLetterRequestLogging(false),
 	)
-	s.engine.EventStream.Subscribe(func(event any) {
-		if dead, ok := event.(*proto.DeadLetterEvent); ok {
-			if c, ok := dead.Message.(*call); ok { // this is the sender's goroutine
-				c.refused = errEnded
-			}
-		}
-	})
 	s.root = s.engine.Root.Copy().WithGuardian(&supervisor{s})
 	s.props = proto.PropsFromProducer(func() proto.Actor { return adapter{} },
 		proto.WithMailbox(func() proto.Mailbox { return newMailbox(s) }),

@@ -57,6 +57,57 @@ func BenchmarkSend(b *testing.B) {
 	})
 }
 
+// batch is how many signals are on their way to an agent at most: fewer than its mailbox takes.
+const batch = 512
+
+// counter is an agent that counts signals, and says when it has handled a batch.
+type counter struct {
+	n    int
+	done chan bool
+}
+
+func (c *counter) Perceptions() []string { return []string{"work"} }
+
+func (c *counter) Receive(context.Context, community.Signal) (community.Reply, error) {
+	if c.n++; c.n%batch == 0 {
+		c.done <- true
+	}
+	return community.Reply{}, nil
+}
+
+// BenchmarkTell is BenchmarkSend for a batch of signals that nobody waits for.
+func BenchmarkTell(b *testing.B) {
+	sys := actor.NewSystem(actor.Config{})
+	defer sys.Shutdown(context.Background())
+	c := community.New(community.Config{System: sys})
+	ours, bare := &counter{done: make(chan bool)}, &counter{done: make(chan bool)}
+	m, err := c.Spawn(context.Background(), "ann", func(community.Member) (community.Agent, error) { return ours, nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Terminate(context.Background(), m.ID)
+	send, end := actortest.BareSend(func() { _, _ = bare.Receive(context.Background(), community.Signal{}) })
+	defer end()
+	ctx, s := context.Background(), community.Signal{Perception: "work", Data: []byte("hello")}
+	versus(b, func() {
+		for range batch {
+			if err := c.Tell(ctx, m.ID, s); err != nil {
+				b.Error(err)
+			}
+		}
+		<-ours.done
+	}, func() {
+		for range batch {
+			send()
+		}
+		<-bare.done
+	}, func(f func(), n int) {
+		for range n {
+			f()
+		}
+	})
+}
+
 // versus runs f and its floor in turns, so that both meet the same weather.
 func versus(b *testing.B, f, floor func(), times func(f func(), n int)) {
 	b.ReportAllocs()

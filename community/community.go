@@ -142,8 +142,9 @@ func New(cfg Config) *Community {
 	full := cfg.withDefaults()
 	r := newRoster(&full)
 	full.Draining.use(r)
-	return &Community{cfg: &full, roster: r, local: newLocalNode(&full, r), remote: newRemoteNodes(&full, r),
-		outbound: &outbound{&full, r}, inbound: newInbound(&full, r), undelivered: newDeliveryFailures(&full, r)}
+	u := newDeliveryFailures(&full, r)
+	return &Community{cfg: &full, roster: r, local: newLocalNode(&full, r, u), remote: newRemoteNodes(&full, r),
+		outbound: &outbound{&full, r}, inbound: newInbound(&full, r), undelivered: u}
 }
 
 // Node returns this node's id.

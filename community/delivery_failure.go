@@ -36,21 +36,23 @@ func newDeliveryFailures(cfg *Config, r *roster) *deliveryFailures {
 
 // ReportUndelivered counts and reports signals that were not handled, for the Network. A peer can report only
 // signals for its own members; other signals are counted without their member.
-func (c *Community) ReportUndelivered(u DeliveryFailure) {
+func (c *Community) ReportUndelivered(u DeliveryFailure) { c.undelivered.report(u) }
+
+func (l *deliveryFailures) report(u DeliveryFailure) {
 	if u.Count == 0 {
 		return
 	}
 	u.Err = cmp.Or(u.Err, ErrUnavailable)
 	u.Perception = strings.TrimPrefix(u.Perception, PerceptionPrefix)
-	if !c.undelivered.canBelongTo(u.Node, u.Member) || checkName("perception", u.Perception) != nil {
+	if !l.canBelongTo(u.Node, u.Member) || checkName("perception", u.Perception) != nil {
 		u.Member, u.Perception = "", ""
 	}
-	c.undelivered.count.Add(u.Count)
-	if c.undelivered.logged.Allow() {
-		c.cfg.Logger.Warn("signals not delivered", "node", u.Node, "member", u.Member, "perception", u.Perception, "count", u.Count, "err", u.Err)
+	l.count.Add(u.Count)
+	if l.logged.Allow() {
+		l.cfg.Logger.Warn("signals not delivered", "node", u.Node, "member", u.Member, "perception", u.Perception, "count", u.Count, "err", u.Err)
 	}
-	if c.cfg.OnUndelivered != nil {
-		c.cfg.OnUndelivered(u)
+	if l.cfg.OnUndelivered != nil {
+		l.cfg.OnUndelivered(u)
 	}
 }
 

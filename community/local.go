@@ -37,12 +37,14 @@ type localNode struct {
 	system *actor.System
 	posted term.Set // signals of Tell that agents have
 
+	undelivered *deliveryFailures
+
 	spawning sync.WaitGroup // Spawns under way; Add is guarded by roster.mu
 	reserved int            // places for them; guarded by roster.mu
 }
 
-func newLocalNode(cfg *Config, r *roster) *localNode {
-	n := &localNode{cfg: cfg, roster: r, system: cfg.System}
+func newLocalNode(cfg *Config, r *roster, u *deliveryFailures) *localNode {
+	n := &localNode{cfg: cfg, roster: r, system: cfg.System, undelivered: u}
 	if n.system == nil {
 		n.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
 	}
@@ -221,9 +223,13 @@ func (a *localAgent) start() error {
 
 // Receive implements actor.Behavior.
 func (a *localAgent) Receive(ctx context.Context, msg any) (any, error) {
-	x := msg.(*signalRequest)
-	reply, err := a.agent.Receive(ctx, x.signal)
-	x.reply = reply
+	var err error
+	switch x := msg.(type) {
+	case *signalRequest:
+		x.reply, err = a.agent.Receive(ctx, x.signal)
+	case *tellRequest:
+		_, err = a.agent.Receive(ctx, x.signal)
+	}
 	return nil, err
 }
 
@@ -335,18 +341,39 @@ func (a *localAgent) ask(ctx context.Context, s Signal) (Reply, error) {
 	return x.reply, nil
 }
 
-// post sends the agent a signal and does not wait. The agent's actor calls done, unless post returns an error.
+// tellRequest is a signal that nobody waits for: one object for the message, the context of its Receive, and its outcome.
+type tellRequest struct {
+	signal Signal
+	term   term.Term
+	agent  *localAgent
+	done   func(error) // nil = a failure is reported as undelivered
+}
+
+// finishTell is called by the actor, once for each tellRequest.
+func finishTell(msg any, err error) {
+	p := msg.(*tellRequest)
+	p.term.Close()
+	err = fromActor(err)
+	switch {
+	case p.done != nil:
+		p.done(err)
+	case err != nil:
+		self := p.agent.self
+		p.agent.node.undelivered.report(DeliveryFailure{Node: self.Node, Member: self.ID, Perception: p.signal.Perception, Count: 1, Err: err})
+	}
+}
+
+// post sends the agent a signal and does not wait. The agent's actor calls done, unless post returns an error; with nil, a failure is
+// reported as undelivered.
 func (a *localAgent) post(s Signal, done func(error)) error {
 	if err := a.accepts(s); err != nil {
 		return err
 	}
-	under := a.node.posted.Begin(context.Background(), a.node.cfg.MaxCall)
-	err := a.ref.Post(under, &signalRequest{signal: s}, func(err error) {
-		under.Close()
-		done(fromActor(err))
-	})
+	p := &tellRequest{signal: s, agent: a, done: done}
+	a.node.posted.Start(&p.term, context.Background(), a.node.cfg.MaxCall)
+	err := a.ref.Post(&p.term, p, finishTell)
 	if err != nil {
-		under.Close()
+		p.term.Close()
 	}
 	return fromActor(err)
 }

@@ -57,11 +57,7 @@ func (c *Community) Tell(ctx context.Context, id MemberID, s Signal) error {
 	if a := c.roster.localAgent(id); a != nil {
 		err := context.Cause(ctx)
 		if err == nil {
-			err = a.post(s, func(err error) {
-				if err != nil {
-					c.ReportUndelivered(DeliveryFailure{Node: c.cfg.Node, Member: id, Perception: s.Perception, Count: 1, Err: err})
-				}
-			})
+			err = a.post(s, nil)
 		}
 		if err != nil {
 			return op.failed(a.self, err)

@@ -37,3 +37,16 @@ func BareRequest() (request func() error, end func()) {
 		return err
 	}, system.Shutdown
 }
+
+// BareSend returns a send to an actor of bare Proto.Actor that calls receive for each message, and
+// what ends it.
+func BareSend(receive func()) (send func(), end func()) {
+	system := Bare()
+	message := &ping{}
+	pid := system.Root.Spawn(proto.PropsFromFunc(func(c proto.Context) {
+		if _, ok := c.Message().(*ping); ok {
+			receive()
+		}
+	}))
+	return func() { system.Root.Send(pid, message) }, system.Shutdown
+}

@@ -20,7 +20,14 @@ type Set struct {
 // Begin returns a Term that ends with its parent, after within, or with the Set, whichever comes
 // first. The caller must Close it.
 func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
-	t := &Term{Context: parent, set: s, at: time.Now().Add(within), own: true}
+	t := &Term{}
+	s.Start(t, parent, within)
+	return t
+}
+
+// Start is Begin for a zero Term that the caller has.
+func (s *Set) Start(t *Term, parent context.Context, within time.Duration) {
+	t.Context, t.set, t.at, t.own = parent, s, time.Now().Add(within), true
 	if at, ok := parent.Deadline(); ok && !at.After(t.at) {
 		t.own = false
 	}
@@ -28,7 +35,7 @@ func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
 	defer s.mu.Unlock()
 	if s.ended {
 		t.err = context.Canceled
-		return t
+		return
 	}
 	t.in, t.next = true, s.first
 	if s.first != nil {
@@ -38,7 +45,6 @@ func (s *Set) Begin(parent context.Context, within time.Duration) *Term {
 	if t.own && (s.due.IsZero() || t.at.Before(s.due)) {
 		s.arm(t.at)
 	}
-	return t
 }
 
 // remove takes t out of the Set; it does nothing after End.
