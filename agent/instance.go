@@ -24,8 +24,9 @@ type instance struct {
 	parent      *instance
 	permissions *permissions
 	settings    settings
-	record      record     // the session; its zero value keeps nothing
-	artifacts   *artifacts // shared by all agents of one tree
+	record      record         // the session; its zero value keeps nothing
+	artifacts   *artifacts     // shared by all agents of one tree
+	worktree    *team.Worktree // replaced at each restart; nil = it has none
 
 	guest    *guest.Guest // the program that does the work; nil = a model does
 	approver *approver
@@ -79,6 +80,9 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	if err := i.record.log.Load().SetKeep(i.order.Session.Keep); err != nil { // the end of the failed agent has unset it
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
+	if err := i.openWorktree(); err != nil {
+		return nil, err
+	}
 	if i.parent == nil {
 		i.artifacts.start(i.record.past)
 		for _, dir := range i.factory.cfg.Workspaces.RemoveLeftovers(i.order.Workspace.Dir) {
@@ -100,6 +104,7 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 // end releases the agent's place in the budget, its skills, and the rules that they granted.
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
+	i.closeWorktree(ctx)
 	if i.parent == nil {
 		i.artifacts.end()
 		if kept := i.factory.cfg.Approvals; kept != nil {

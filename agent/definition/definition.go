@@ -67,6 +67,8 @@ type Definition struct {
 	// Repeatable is true if a task can be started anew when the node of its agent is lost: doing it
 	// twice does no harm.
 	Repeatable bool
+	// Worktree is true if each agent works in a worktree of its own, made of the last commit, and its changes are put on a branch.
+	Worktree bool
 	// Instructions are the text below the front matter, the start of the system prompt.
 	Instructions string
 	// File is the path that it was read from; "" = no file.

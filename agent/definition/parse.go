@@ -127,6 +127,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"keep":        f.boolean("keep", &d.Keep),
 		"placement":   f.word("placement", placement.Strategies(), &d.Placement),
 		"repeatable":  f.boolean("repeatable", &d.Repeatable),
+		"worktree":    f.boolean("worktree", &d.Worktree),
 	}
 	maps.Copy(all, f.claudeKeys(d))
 	return all

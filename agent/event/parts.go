@@ -59,6 +59,7 @@ const (
 	TypeReceipt    = "receipt"    // what became of a steering text: Text, Why
 	TypeTranscript = "transcript" // what the agent remembers
 	TypeSettings   = "settings"   // what is in force, and Why it did not change
+	TypePatch      = "patch"      // what an agent of another node changed in its copy of the caller's files, and Why it cannot be applied
 )
 
 // parts has the part of each type of events that has one. It is never written to.
@@ -81,6 +82,7 @@ var parts = [...]struct {
 	{Session{}, []string{TypeSession}},
 	{Settings{}, []string{TypeSettings}},
 	{Transcript{}, []string{TypeTranscript}},
+	{Patch{}, []string{TypePatch}},
 	{Member{}, []string{"joined", "left", "updated", "became available", "became unavailable"}},
 	{skills.Event{}, []string{"catalog_changed", "skill_activated", "skill_reloaded", "skill_granted", "skill_refused", "skill_deactivated"}},
 	{Gap{}, []string{TypeGap}},
@@ -255,6 +257,22 @@ type Transcript struct {
 	PendingSteering int           `json:"pending_steering" jsonschema:"how many steering texts no request to the model has yet"`
 	Transcript      []llm.Message `json:"transcript,omitempty" jsonschema:"the latest messages"`
 	Omitted         int           `json:"omitted,omitempty" jsonschema:"the number of messages before these"`
+}
+
+// Patch is what an agent of another node has changed in its copy of a directory, compared with that directory.
+type Patch struct {
+	Dir     string        `json:"dir,omitempty" jsonschema:"the directory"`
+	Files   []PatchedFile `json:"files,omitempty" jsonschema:"the files that differ"`
+	Diff    string        `json:"diff,omitempty" jsonschema:"the change of the files without a conflict as a unified diff"`
+	Left    string        `json:"left,omitempty" jsonschema:"the changes that do not come back, such as those of secrets"`
+	Applied bool          `json:"applied,omitempty" jsonschema:"whether the changes were made in the directory"`
+}
+
+// PatchedFile is a file of a Patch.
+type PatchedFile struct {
+	Path     string `json:"path" jsonschema:"the path below the directory"`
+	Change   string `json:"change" jsonschema:"add, change, merge or delete"`
+	Conflict string `json:"conflict,omitempty" jsonschema:"why it cannot be changed"`
 }
 
 // Member is a member that joined, changed or left.

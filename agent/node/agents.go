@@ -65,7 +65,7 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	a.models = models.New(models.Config{
 		Settings: c.Settings, Getenv: c.Getenv, Community: calls.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})
-	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community,
+	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community, Events: n.events,
 		Definition: a.defined.Find, Drain: &n.drain, Logger: c.Logger}); err != nil {
 		return a, err
 	}

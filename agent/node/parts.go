@@ -74,7 +74,8 @@ func openParts(n *Node) (_ *parts, err error) {
 		return nil, err
 	}
 	p.tasks = tasks.New(tasks.Config{
-		Self: self, Agents: p.agents.spawner, Chooser: p.agents.places.Chooser, Rules: n.rules, Dir: c.Workspace(), NodeName: p.report.nodeName,
+		Self: self, Agents: p.agents.spawner, Chooser: p.agents.places.Chooser, Rules: n.rules, Dir: c.Workspace(),
+		Workspaces: p.agents.places.Workspaces, NodeName: p.report.nodeName,
 	})
 	p.resumer = sessions.NewResumer(sessions.ResumerConfig{
 		Sessions: n.sessions, Agents: p.agents.spawner, Approvals: p.calls.approvals, Model: p.agents.models.Open, Dir: c.Workspace(),
@@ -189,6 +190,7 @@ func (p *parts) runners() []runner {
 		{"artifacts", p.calls.artifacts.Run},
 		{"registry of skills", p.skills.Run},
 		{"resumed sessions", p.resumer.ResumeAnswered},
+		{"agents of other nodes", p.tasks.Run},
 		{"dashboard", p.console.dashboard.Run},
 		{"view of the community", p.console.fleet.Run},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/community"
 	"symbio/internal/actor/awake"
 	"symbio/internal/agent/tool/peer"
@@ -41,6 +42,7 @@ type BorrowedAgent struct {
 	// identified is closed when the lender has named the member, ended when the call is over and the account is closed.
 	identified, ended chan struct{}
 
+	onEvent     func(event.Event) // gets the agent's events; nil = they are not asked for
 	requests    lenderRequests
 	constraints toldConstraints
 	state       lentState
@@ -139,6 +141,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 				return // the lease ends
 			}
 			b.receive(one)
+			b.relay(one.Events)
 			b.withdraw(one.Withdrawn)
 			if one.Question != nil && err == nil {
 				err = b.question(asking, *one.Question)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"symbio/agent/budget"
+	"symbio/agent/event"
 	"symbio/agent/tool"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
@@ -159,6 +160,9 @@ type Order struct {
 	Workspace content.Hash
 	// Skills are those that are active for the borrowing agent.
 	Skills []Skill
+	// Events is called with each event of the agent and of its sub-agents on its node, in their order; nil = none are told. It
+	// may block, and must return when the lease ends.
+	Events func(event.Event)
 }
 
 // CallWorkspace returns the function with which a transfer.Client calls a node.
@@ -192,7 +196,7 @@ func ToolFor(capability string) string {
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budget.Loan, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := loan.Granted()
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true,
-		Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
+		Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills), Events: o.Events != nil}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if in.Sandbox, err = b.Owner().Sandbox(ctx); err == nil {
@@ -212,7 +216,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, state: lentState{skills: o.Skills},
+	one := &BorrowedAgent{borrower: b, node: node, loan: loan, onEvent: o.Events, sandbox: in.Sandbox, state: lentState{skills: o.Skills},
 		constraints: toldConstraints{telling: make(chan struct{}, 1), told: s.OnBehalf},
 		maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.

@@ -15,6 +15,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/community"
 	"symbio/internal/agent/content"
 	"symbio/internal/agent/placement"
@@ -46,6 +47,8 @@ type LenderConfig struct {
 	AskTimeout time.Duration
 	// Load returns what runs on this node and its free memory. Default: both unknown.
 	Load func() placement.Load
+	// Events returns what happens on this node from now on, for borrowers who follow an agent. Default: they are told nothing.
+	Events func() *event.Subscription
 	// Busy returns why no more agents are lent now, a community.ErrBusy; nil = they are. Default: they are.
 	Busy func() error
 	// Logger receives failures to stop an agent. Default: silent.
@@ -122,7 +125,8 @@ type borrowerLink struct {
 	// done is closed when the lease ends; set by lend before the spawn.
 	done <-chan struct{}
 	// end ends the lease with a reason; the first one counts. Set before the lease is added.
-	end context.CancelCauseFunc
+	end      context.CancelCauseFunc
+	followed bool // the borrower wants the events of the agent
 	// report sends progress to the borrower; set by lend before the spawn.
 	report func(community.Progress)
 	// member is the lent agent; "" until it is spawned; guarded by Lender.mu.
@@ -313,7 +317,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 		Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox, Manifest: in.Workspace, Skills: in.Skills,
 		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), Approvals: l.cfg.Approvals,
 		link: borrowerLink{spent: make(chan struct{}, 1), taking: make(chan struct{}, 1), askTimeout: l.cfg.AskTimeout,
-			updates: make(chan update, 2*maxQuestions+2)},
+			updates: make(chan update, 2*maxQuestions+2), followed: in.Events},
 		CloseWorkspace: func() error { return nil },
 	}
 	n.link.held.Store(&heldTo{constraints: constraints})
@@ -406,6 +410,11 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 			l.cfg.Logger.Warn("workspace of a lent agent not removed", "err", err)
 		}
 	}()
+	var events *relay
+	if n.link.followed && l.cfg.Events != nil {
+		events = newRelay(l.cfg.Events()) // before the spawn, so that none is missed
+		defer events.close()
+	}
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
 	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable), errors.Is(err, community.ErrInvalid):
@@ -423,7 +432,7 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { n.link.end(l.watch(ctx, n.Node, m.ID)) })
-	n.stream(ctx, m)
+	n.stream(ctx, m, events.of(m.ID))
 	return context.Cause(ctx), nil
 }
 
@@ -431,9 +440,9 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 // counts the time since the latest report.
 const reportInterval = 2 * time.Second
 
-// stream sends the borrower the spawned member, and then the spending after each change and each
+// stream sends the borrower the spawned member, and then its events, and the spending after each change and each
 // reportInterval, until ctx ends. An error of sending ends the lease: the borrower is gone.
-func (l *Lease) stream(ctx context.Context, m community.Member) {
+func (l *Lease) stream(ctx context.Context, m community.Member, events *relay) {
 	send := func(u update) {
 		line, err := u.line()
 		if err == nil {
@@ -452,6 +461,11 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 			return
 		case u := <-l.link.updates:
 			send(u)
+			continue
+		case <-events.ready():
+			for some := events.take(); len(some) > 0 && ctx.Err() == nil; some = events.take() {
+				send(update{Events: some})
+			}
 			continue
 		case <-l.link.spent:
 		case <-again.C:

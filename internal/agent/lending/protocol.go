@@ -48,6 +48,8 @@ type request struct {
 	// Skills are those that are active for the parent. The lender activates those that it has and
 	// trusts itself; absent = none.
 	Skills []Skill `json:"skills,omitempty"`
+	// Events asks for the events of the agent (update.Events), for a person who follows its work.
+	Events bool `json:"events,omitempty"`
 	// End is the lent member to stop now; no other field is used then. The call that is its lease
 	// returns.
 	End community.MemberID `json:"end,omitempty"`
@@ -147,7 +149,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
-			"workspace": text(64), "end": text(32), "account": text(32), "constrain": text(32), "plan": boolean, "load": boolean,
+			"workspace": text(64), "end": text(32), "account": text(32), "constrain": text(32), "plan": boolean, "load": boolean, "events": boolean,
 		},
 	})
 }
@@ -218,6 +220,8 @@ type update struct {
 	Withdrawn string    `json:"withdrawn,omitempty"`
 	// Load is the answer to a request for it.
 	Load *placement.Load `json:"load,omitempty"`
+	// Events are events of the agent and of its sub-agents on the lender, in their order, if the request asked for them.
+	Events []json.RawMessage `json:"events,omitempty"`
 }
 
 // memberInfo is the part of the new member that the borrower needs before gossip brings the rest.

@@ -68,7 +68,8 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 	if c.Workspace == nil {
 		return errorResult(fmt.Errorf("%s has no workspace of its own: it works in the directory of its node", c.Member.Name))
 	}
-	plan, left, err := c.plan(ctx)
+	client := c.Workspace.Client(ctx)
+	plan, left, err := c.Workspace.Plan(ctx, client, c.Member.ID, tool.Dir(ctx))
 	if err != nil {
 		if gone := c.Handle.Gone(); gone != nil {
 			err = fmt.Errorf("%s is gone, and its changes with it: %w", c.Member.Name, gone)
@@ -77,7 +78,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 	}
 	reply := workSummary{AgentID: c.Member.ID, Name: c.Member.Name, Conflicts: len(plan.Conflicts()), NotTaken: left}
 	reply.Files, reply.MoreFiles = summary(plan)
-	steps := writes(plan)
+	steps := Writes(plan)
 	switch {
 	case len(steps) == 0 && reply.Conflicts == 0:
 		reply.Note = "Your files have all of its changes."
@@ -89,7 +90,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 		reply.Note = "Nothing was applied, because of the conflicts."
 		return tool.JSON(reply)
 	}
-	diff := diffOf(steps)
+	diff := Diff(steps, maxDiff)
 	if err := apply(ctx, plan, steps, args.SkipConflicts, diff); err != nil {
 		return errorResult(fmt.Errorf("nothing of %s was applied: %w", c.Member.Name, err))
 	}
@@ -98,35 +99,6 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 	r := tool.JSON(reply)
 	r.Change = tool.FileDiff{File: visible.Plural(len(steps), "file") + " of " + c.Member.Name, Diff: diff}
 	return r
-}
-
-// plan fetches the patch of the sub-agent and compares it with the parent's directory. left are its
-// changes that do not travel.
-func (c *Child) plan(ctx context.Context) (_ *workspace.Plan, left string, err error) {
-	client := c.Workspace.Client(ctx)
-	work, err := client.Fetch(ctx, c.Member.ID, c.Workspace.Base)
-	if err != nil {
-		return nil, "", err
-	}
-	plan, err := work.Patch.Plan(ctx, c.Workspace.Base, tool.Dir(ctx), work.Store)
-	if err != nil || len(plan.Missing) == 0 {
-		return plan, work.Left, err
-	}
-	if err := client.FetchContents(ctx, work, c.Workspace.Base.Files, plan.Missing); err != nil {
-		return nil, "", err
-	}
-	plan, err = work.Patch.Plan(ctx, c.Workspace.Base, tool.Dir(ctx), work.Store)
-	return plan, work.Left, err
-}
-
-// writes returns the steps that change a file.
-func writes(p *workspace.Plan) (all []workspace.Step) {
-	for _, s := range p.Steps {
-		if s.Conflict == "" && s.Action != workspace.Same {
-			all = append(all, s)
-		}
-	}
-	return all
 }
 
 // apply writes the steps as a Write of the parent: it may if it may write each file, and each change is
@@ -199,32 +171,12 @@ func countLines(diff string) (added, removed int) {
 	return strings.Count(hunks, "\n+"), strings.Count(hunks, "\n-")
 }
 
-// diffOf returns the diffs of all steps, for people. A file without one is named.
-func diffOf(steps []workspace.Step) string {
-	var b strings.Builder
-	for _, s := range steps {
-		if s.Diff != "" {
-			b.WriteString(s.Diff)
-		} else {
-			fmt.Fprintf(&b, "\\ %s: %s, %s that are no text\n", s.Action, visible.Line(s.Path, 200), visible.Plural(int(s.After.Size), "byte"))
-		}
-		if b.Len() > maxDiff {
-			return visible.Prefix(b.String(), maxDiff) + "\n\\ the rest of the difference is left out\n"
-		}
-	}
-	return b.String()
-}
-
 // omission returns the sentences for the model about files and skills that a sub-agent did not get; ""
 // if it has all.
 func (c *Child) omission() string {
-	if c.Workspace == nil || len(c.Workspace.Omitted) == 0 {
+	text := c.Workspace.Omission()
+	if text == "" {
 		return c.Omitted
 	}
-	var first []string
-	for _, o := range c.Workspace.Omitted[:min(len(c.Workspace.Omitted), 10)] {
-		first = append(first, fmt.Sprintf("%s (%s)", visible.Line(o.Path, 200), o.Why))
-	}
-	text := fmt.Sprintf("%s of yours did not go along: %s", visible.Plural(len(c.Workspace.Omitted), "file"), strings.Join(first, ", "))
 	return strings.TrimSuffix(text+"; "+c.Omitted, "; ")
 }

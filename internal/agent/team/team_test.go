@@ -236,13 +236,13 @@ func TestReplicateCountHasALimit(t *testing.T) {
 
 func TestDifferenceForAPersonIsBounded(t *testing.T) {
 	step := func(n int) workspace.Step { return workspace.Step{Action: "changed", Diff: strings.Repeat("x", n)} }
-	if got := diffOf([]workspace.Step{step(maxDiff / 2), step(maxDiff / 2)}); got != strings.Repeat("x", maxDiff) {
+	if got := Diff([]workspace.Step{step(maxDiff / 2), step(maxDiff / 2)}, maxDiff); got != strings.Repeat("x", maxDiff) {
 		t.Errorf("%d bytes, want all %d", len(got), maxDiff)
 	}
-	if got := diffOf([]workspace.Step{step(maxDiff), step(1), step(1)}); len(got) > maxDiff+100 || !strings.HasSuffix(got, "x\n\\ the rest of the difference is left out\n") {
+	if got := Diff([]workspace.Step{step(maxDiff), step(1), step(1)}, maxDiff); len(got) > maxDiff+100 || !strings.HasSuffix(got, "x\n\\ the rest of the difference is left out\n") {
 		t.Errorf("%d bytes that end with %q", len(got), got[max(0, len(got)-60):])
 	}
-	if got := diffOf([]workspace.Step{{Action: "added", Path: "a.bin", After: workspace.File{Size: 7}}}); got != "\\ added: a.bin, 7 bytes that are no text\n" {
+	if got := Diff([]workspace.Step{{Action: "added", Path: "a.bin", After: workspace.File{Size: 7}}}, maxDiff); got != "\\ added: a.bin, 7 bytes that are no text\n" {
 		t.Errorf("a file without a difference: %q", got)
 	}
 }

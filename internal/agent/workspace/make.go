@@ -112,10 +112,26 @@ func commit(ctx context.Context, m Manifest, dir string) error {
 // runGit runs git in dir and returns its output. Nothing that a repository or the variables of this process say starts a
 // program.
 func runGit(ctx context.Context, dir string, args ...string) (string, error) {
+	return runGitWith(ctx, gitCall{dir: dir}, args...)
+}
+
+// gitCall is where git runs.
+type gitCall struct {
+	dir   string
+	in    io.Reader // nil = nothing
+	index string    // the file of an index for commits by symbio; "" = the repository's
+}
+
+// runGitWith is runGit with an input and another index.
+func runGitWith(ctx context.Context, c gitCall, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdin = c.dir, c.in
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
 	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	if c.index != "" {
+		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+c.index, "GIT_AUTHOR_NAME=symbio", "GIT_AUTHOR_EMAIL=symbio@localhost",
+			"GIT_COMMITTER_NAME=symbio", "GIT_COMMITTER_EMAIL=symbio@localhost")
+	}
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
 	out, err := cmd.Output()

@@ -1623,7 +1623,9 @@ type SpawnRequest struct {
 	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// It lives again when the node is started again, until it is terminated.
-	Keep          bool `protobuf:"varint,3,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep bool `protobuf:"varint,3,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Where it lives, as RunRequest.on; then it ends with this node, too, and after the time of its budget.
+	On            []string `protobuf:"bytes,4,rep,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1677,6 +1679,13 @@ func (x *SpawnRequest) GetKeep() bool {
 		return x.Keep
 	}
 	return false
+}
+
+func (x *SpawnRequest) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
 }
 
 type TerminateRequest struct {
@@ -2449,7 +2458,13 @@ type RunRequest struct {
 	// Pictures that belong to the task.
 	Pictures []*Picture `protobuf:"bytes,11,rep,name=pictures,proto3" json:"pictures,omitempty"`
 	// A JSON schema that the answers have to fit; empty = as the definition says.
-	OutputSchema  string `protobuf:"bytes,12,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	OutputSchema string `protobuf:"bytes,12,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Nodes by name or id, or labels such as room=kitchen: an agent of one of these nodes works, of its definition there; none =
+	// of this node. It has no session here, and no model, effort, mode, turns and schema can be chosen.
+	On []string `protobuf:"bytes,13,rep,name=on,proto3" json:"on,omitempty"`
+	// The directory on this machine whose files go along to that node; empty = none. An event "patch" before each result has what
+	// the agent changed.
+	Bring         string `protobuf:"bytes,14,opt,name=bring,proto3" json:"bring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2568,6 +2583,20 @@ func (x *RunRequest) GetOutputSchema() string {
 	return ""
 }
 
+func (x *RunRequest) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *RunRequest) GetBring() string {
+	if x != nil {
+		return x.Bring
+	}
+	return ""
+}
+
 // Picture is an image for a model.
 type Picture struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2635,6 +2664,7 @@ type ConverseRequest struct {
 	//	*ConverseRequest_Settings
 	//	*ConverseRequest_Compact
 	//	*ConverseRequest_Clear
+	//	*ConverseRequest_Apply
 	Say           isConverseRequest_Say `protobuf_oneof:"say"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2749,6 +2779,15 @@ func (x *ConverseRequest) GetClear() *Clear {
 	return nil
 }
 
+func (x *ConverseRequest) GetApply() *ApplyPatch {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Apply); ok {
+			return x.Apply
+		}
+	}
+	return nil
+}
+
 type isConverseRequest_Say interface {
 	isConverseRequest_Say()
 }
@@ -2794,6 +2833,11 @@ type ConverseRequest_Clear struct {
 	Clear *Clear `protobuf:"bytes,107,opt,name=clear,proto3,oneof"`
 }
 
+type ConverseRequest_Apply struct {
+	// Makes the changes of the latest event "patch" in the directory, when nothing is in flight. Another such event follows.
+	Apply *ApplyPatch `protobuf:"bytes,108,opt,name=apply,proto3,oneof"`
+}
+
 func (*ConverseRequest_Open) isConverseRequest_Say() {}
 
 func (*ConverseRequest_Next) isConverseRequest_Say() {}
@@ -2809,6 +2853,8 @@ func (*ConverseRequest_Settings) isConverseRequest_Say() {}
 func (*ConverseRequest_Compact) isConverseRequest_Say() {}
 
 func (*ConverseRequest_Clear) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Apply) isConverseRequest_Say() {}
 
 type NextMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2997,6 +3043,42 @@ func (*Clear) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
+type ApplyPatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyPatch) Reset() {
+	*x = ApplyPatch{}
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyPatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyPatch) ProtoMessage() {}
+
+func (x *ApplyPatch) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyPatch.ProtoReflect.Descriptor instead.
+func (*ApplyPatch) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+}
+
 type SteerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Text  string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -3008,7 +3090,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3102,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3115,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -3058,7 +3140,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3152,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3165,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 type AskTranscript struct {
@@ -3094,7 +3176,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3188,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3201,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 type SteerRequest struct {
@@ -3135,7 +3217,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3229,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3242,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -3203,7 +3285,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +3297,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +3310,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -3283,7 +3365,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3377,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3390,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -3333,7 +3415,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3427,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3440,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -3416,7 +3498,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3510,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3523,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -3503,7 +3585,7 @@ type InterruptRequest struct {
 
 func (x *InterruptRequest) Reset() {
 	*x = InterruptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3597,7 @@ func (x *InterruptRequest) String() string {
 func (*InterruptRequest) ProtoMessage() {}
 
 func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3610,7 @@ func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
 func (*InterruptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InterruptRequest) GetMember() string {
@@ -3553,7 +3635,7 @@ type InterruptReply struct {
 
 func (x *InterruptReply) Reset() {
 	*x = InterruptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3647,7 @@ func (x *InterruptReply) String() string {
 func (*InterruptReply) ProtoMessage() {}
 
 func (x *InterruptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3660,7 @@ func (x *InterruptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
 func (*InterruptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *InterruptReply) GetInterrupted() bool {
@@ -3626,7 +3708,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3720,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3733,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ConversationRequest) GetMember() string {
@@ -3680,7 +3762,7 @@ type ConversationReply struct {
 
 func (x *ConversationReply) Reset() {
 	*x = ConversationReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3774,7 @@ func (x *ConversationReply) String() string {
 func (*ConversationReply) ProtoMessage() {}
 
 func (x *ConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3787,7 @@ func (x *ConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
 func (*ConversationReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ConversationReply) GetMember() string {
@@ -3774,7 +3856,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +3868,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +3881,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FleetRequest) GetOnce() bool {
@@ -3827,7 +3909,7 @@ type FleetChange struct {
 
 func (x *FleetChange) Reset() {
 	*x = FleetChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3921,7 @@ func (x *FleetChange) String() string {
 func (*FleetChange) ProtoMessage() {}
 
 func (x *FleetChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +3934,7 @@ func (x *FleetChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
 func (*FleetChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FleetChange) GetNodes() []*FleetNode {
@@ -3908,7 +3990,7 @@ type FleetPart struct {
 
 func (x *FleetPart) Reset() {
 	*x = FleetPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4002,7 @@ func (x *FleetPart) String() string {
 func (*FleetPart) ProtoMessage() {}
 
 func (x *FleetPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4015,7 @@ func (x *FleetPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
 func (*FleetPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FleetPart) GetChange() *FleetChange {
@@ -4006,7 +4088,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4100,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4113,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FleetNode) GetId() string {
@@ -4200,7 +4282,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4212,7 +4294,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4225,7 +4307,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -4377,7 +4459,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4471,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4484,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -4456,7 +4538,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4550,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4563,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -4546,7 +4628,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4640,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4653,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RunTaskRequest) GetAgent() string {
@@ -4659,7 +4741,7 @@ type RunTaskEvent struct {
 
 func (x *RunTaskEvent) Reset() {
 	*x = RunTaskEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4671,7 +4753,7 @@ func (x *RunTaskEvent) String() string {
 func (*RunTaskEvent) ProtoMessage() {}
 
 func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4684,7 +4766,7 @@ func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
 func (*RunTaskEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
@@ -4758,7 +4840,7 @@ type TaskPlace struct {
 
 func (x *TaskPlace) Reset() {
 	*x = TaskPlace{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +4852,7 @@ func (x *TaskPlace) String() string {
 func (*TaskPlace) ProtoMessage() {}
 
 func (x *TaskPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +4865,7 @@ func (x *TaskPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
 func (*TaskPlace) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TaskPlace) GetNode() string {
@@ -4830,7 +4912,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4842,7 +4924,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4855,7 +4937,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TaskResult) GetText() string {
@@ -4915,7 +4997,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4927,7 +5009,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4940,7 +5022,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Denial) GetAgent() string {
@@ -4986,7 +5068,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5080,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5093,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 type ArtifactsReply struct {
@@ -5023,7 +5105,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5117,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5130,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -5074,7 +5156,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5086,7 +5168,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5099,7 +5181,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Artifact) GetHash() string {
@@ -5155,7 +5237,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5167,7 +5249,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5180,7 +5262,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -5206,7 +5288,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5218,7 +5300,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5231,7 +5313,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -5253,7 +5335,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5265,7 +5347,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5278,7 +5360,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -5304,7 +5386,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5398,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5411,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -5355,7 +5437,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5367,7 +5449,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5380,7 +5462,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -5454,7 +5536,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5548,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5561,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -5548,7 +5630,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5642,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5655,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -5595,7 +5677,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +5689,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +5702,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -5648,7 +5730,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5660,7 +5742,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5673,7 +5755,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5701,7 +5783,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5713,7 +5795,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5726,7 +5808,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5758,7 +5840,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5770,7 +5852,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5783,7 +5865,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 type RulesReply struct {
@@ -5795,7 +5877,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +5889,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +5902,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5852,7 +5934,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +5946,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +5959,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5945,7 +6027,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5957,7 +6039,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5970,7 +6052,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5988,7 +6070,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6000,7 +6082,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6013,7 +6095,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 // Approval is a decision that waits for a person.
@@ -6053,7 +6135,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6065,7 +6147,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6078,7 +6160,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Approval) GetId() string {
@@ -6215,7 +6297,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6227,7 +6309,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6240,7 +6322,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Offer) GetKind() string {
@@ -6281,7 +6363,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6293,7 +6375,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6306,7 +6388,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -6335,7 +6417,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6347,7 +6429,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6360,7 +6442,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Skill) GetId() string {
@@ -6448,7 +6530,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6460,7 +6542,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6473,7 +6555,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -6514,7 +6596,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6526,7 +6608,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6539,7 +6621,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -6568,7 +6650,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6580,7 +6662,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[90]
+	mi := &file_symbio_v1_control_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6593,7 +6675,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -6626,7 +6708,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6638,7 +6720,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[91]
+	mi := &file_symbio_v1_control_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6651,7 +6733,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{91}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6704,7 +6786,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6798,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[92]
+	mi := &file_symbio_v1_control_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6811,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{92}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{93}
 }
 
 type PromptsReply struct {
@@ -6743,7 +6825,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[93]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6755,7 +6837,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[93]
+	mi := &file_symbio_v1_control_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6768,7 +6850,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{93}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6799,7 +6881,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[94]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6811,7 +6893,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[94]
+	mi := &file_symbio_v1_control_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6824,7 +6906,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{94}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6873,7 +6955,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[95]
+	mi := &file_symbio_v1_control_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6885,7 +6967,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[95]
+	mi := &file_symbio_v1_control_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6898,7 +6980,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{95}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6933,7 +7015,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[96]
+	mi := &file_symbio_v1_control_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6945,7 +7027,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[96]
+	mi := &file_symbio_v1_control_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6958,7 +7040,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{96}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6991,7 +7073,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[97]
+	mi := &file_symbio_v1_control_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7003,7 +7085,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[97]
+	mi := &file_symbio_v1_control_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7016,7 +7098,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{97}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PromptReply) GetText() string {
@@ -7170,11 +7252,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x01R\x06memory\"3\n" +
 	"\n" +
 	"NodesReply\x12%\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"L\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"\\\n" +
 	"\fSpawnRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04keep\x18\x03 \x01(\bR\x04keep\"*\n" +
+	"\x04keep\x18\x03 \x01(\bR\x04keep\x12\x0e\n" +
+	"\x02on\x18\x04 \x03(\tR\x02on\"*\n" +
 	"\x10TerminateRequest\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\"\xcc\x01\n" +
 	"\vSendRequest\x12\x16\n" +
@@ -7232,7 +7315,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06_after\"/\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xe7\x02\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x8d\x03\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -7247,10 +7330,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tmax_turns\x18\n" +
 	" \x01(\rR\bmaxTurns\x12.\n" +
 	"\bpictures\x18\v \x03(\v2\x12.symbio.v1.PictureR\bpictures\x12#\n" +
-	"\routput_schema\x18\f \x01(\tR\foutputSchema\"1\n" +
+	"\routput_schema\x18\f \x01(\tR\foutputSchema\x12\x0e\n" +
+	"\x02on\x18\r \x03(\tR\x02on\x12\x14\n" +
+	"\x05bring\x18\x0e \x01(\tR\x05bring\"1\n" +
 	"\aPicture\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xa9\x03\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xd8\x03\n" +
 	"\x0fConverseRequest\x12+\n" +
 	"\x04open\x18d \x01(\v2\x15.symbio.v1.RunRequestH\x00R\x04open\x12,\n" +
 	"\x04next\x18e \x01(\v2\x16.symbio.v1.NextMessageH\x00R\x04next\x12/\n" +
@@ -7261,7 +7346,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"transcript\x127\n" +
 	"\bsettings\x18i \x01(\v2\x19.symbio.v1.ChangeSettingsH\x00R\bsettings\x12.\n" +
 	"\acompact\x18j \x01(\v2\x12.symbio.v1.CompactH\x00R\acompact\x12(\n" +
-	"\x05clear\x18k \x01(\v2\x10.symbio.v1.ClearH\x00R\x05clearB\x05\n" +
+	"\x05clear\x18k \x01(\v2\x10.symbio.v1.ClearH\x00R\x05clear\x12-\n" +
+	"\x05apply\x18l \x01(\v2\x15.symbio.v1.ApplyPatchH\x00R\x05applyB\x05\n" +
 	"\x03say\"Q\n" +
 	"\vNextMessage\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12.\n" +
@@ -7271,7 +7357,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06effort\x18\x02 \x01(\tR\x06effort\x12\x12\n" +
 	"\x04mode\x18\x03 \x01(\tR\x04mode\"\t\n" +
 	"\aCompact\"\a\n" +
-	"\x05Clear\"2\n" +
+	"\x05Clear\"\f\n" +
+	"\n" +
+	"ApplyPatch\"2\n" +
 	"\fSteerMessage\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"\v\n" +
@@ -7644,7 +7732,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*RotateRequest)(nil),          // 0: symbio.v1.RotateRequest
 	(*RotateReply)(nil),            // 1: symbio.v1.RotateReply
@@ -7688,219 +7776,221 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*ChangeSettings)(nil),         // 39: symbio.v1.ChangeSettings
 	(*Compact)(nil),                // 40: symbio.v1.Compact
 	(*Clear)(nil),                  // 41: symbio.v1.Clear
-	(*SteerMessage)(nil),           // 42: symbio.v1.SteerMessage
-	(*Interrupt)(nil),              // 43: symbio.v1.Interrupt
-	(*AskTranscript)(nil),          // 44: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),           // 45: symbio.v1.SteerRequest
-	(*SteerReply)(nil),             // 46: symbio.v1.SteerReply
-	(*InspectRequest)(nil),         // 47: symbio.v1.InspectRequest
-	(*InspectReply)(nil),           // 48: symbio.v1.InspectReply
-	(*ShownPart)(nil),              // 49: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),       // 50: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),         // 51: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),    // 52: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),      // 53: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),           // 54: symbio.v1.FleetRequest
-	(*FleetChange)(nil),            // 55: symbio.v1.FleetChange
-	(*FleetPart)(nil),              // 56: symbio.v1.FleetPart
-	(*FleetNode)(nil),              // 57: symbio.v1.FleetNode
-	(*FleetAgent)(nil),             // 58: symbio.v1.FleetAgent
-	(*FleetCall)(nil),              // 59: symbio.v1.FleetCall
-	(*Spending)(nil),               // 60: symbio.v1.Spending
-	(*RunTaskRequest)(nil),         // 61: symbio.v1.RunTaskRequest
-	(*RunTaskEvent)(nil),           // 62: symbio.v1.RunTaskEvent
-	(*TaskPlace)(nil),              // 63: symbio.v1.TaskPlace
-	(*TaskResult)(nil),             // 64: symbio.v1.TaskResult
-	(*Denial)(nil),                 // 65: symbio.v1.Denial
-	(*ArtifactsRequest)(nil),       // 66: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 67: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 68: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 69: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 70: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 71: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 72: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 73: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 74: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 75: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 76: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 77: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 78: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 79: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 80: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 81: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 82: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 83: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 84: symbio.v1.Approval
-	(*Offer)(nil),                  // 85: symbio.v1.Offer
-	(*SkillsRequest)(nil),          // 86: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 87: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 88: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 89: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 90: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 91: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 92: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 93: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 94: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 95: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 96: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 97: symbio.v1.PromptReply
-	nil,                            // 98: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 99: symbio.v1.Node.RefusedEntry
-	nil,                            // 100: symbio.v1.Node.LabelsEntry
-	nil,                            // 101: symbio.v1.Node.CertifiedEntry
-	nil,                            // 102: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 103: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 104: google.protobuf.Duration
-	(*Progress)(nil),               // 105: symbio.v1.Progress
-	(*Chunk)(nil),                  // 106: symbio.v1.Chunk
-	(*Capability)(nil),             // 107: symbio.v1.Capability
+	(*ApplyPatch)(nil),             // 42: symbio.v1.ApplyPatch
+	(*SteerMessage)(nil),           // 43: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 44: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 45: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 46: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 47: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 48: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 49: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 50: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 51: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 52: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 53: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 54: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 55: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 56: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 57: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 58: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 59: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 60: symbio.v1.FleetCall
+	(*Spending)(nil),               // 61: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 62: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 63: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 64: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 65: symbio.v1.TaskResult
+	(*Denial)(nil),                 // 66: symbio.v1.Denial
+	(*ArtifactsRequest)(nil),       // 67: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 68: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 69: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 70: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 71: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 72: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 73: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 74: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 75: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 76: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 77: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 78: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 79: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 80: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 81: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 82: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 83: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 84: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 85: symbio.v1.Approval
+	(*Offer)(nil),                  // 86: symbio.v1.Offer
+	(*SkillsRequest)(nil),          // 87: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 88: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 89: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 90: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 91: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 92: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 93: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 94: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 95: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 96: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 97: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 98: symbio.v1.PromptReply
+	nil,                            // 99: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 100: symbio.v1.Node.RefusedEntry
+	nil,                            // 101: symbio.v1.Node.LabelsEntry
+	nil,                            // 102: symbio.v1.Node.CertifiedEntry
+	nil,                            // 103: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 104: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 105: google.protobuf.Duration
+	(*Progress)(nil),               // 106: symbio.v1.Progress
+	(*Chunk)(nil),                  // 107: symbio.v1.Chunk
+	(*Capability)(nil),             // 108: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
 	6,   // 0: symbio.v1.DrainState.running:type_name -> symbio.v1.Work
-	103, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	104, // 1: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	14,  // 2: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
 	13,  // 3: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	103, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	103, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	98,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	104, // 4: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	104, // 5: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	99,  // 6: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	16,  // 7: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	16,  // 8: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	16,  // 9: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	99,  // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	100, // 10: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	21,  // 11: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	100, // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	101, // 13: symbio.v1.Node.certified:type_name -> symbio.v1.Node.CertifiedEntry
+	101, // 12: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	102, // 13: symbio.v1.Node.certified:type_name -> symbio.v1.Node.CertifiedEntry
 	20,  // 14: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	104, // 15: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	104, // 16: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	105, // 17: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	106, // 18: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	105, // 15: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	105, // 16: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	106, // 17: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	107, // 18: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	29,  // 19: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	107, // 20: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	108, // 20: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	31,  // 21: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	103, // 22: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	73,  // 23: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	104, // 22: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	74,  // 23: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	36,  // 24: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
 	35,  // 25: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
 	38,  // 26: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	42,  // 27: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	43,  // 28: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	44,  // 29: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	43,  // 27: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	44,  // 28: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	45,  // 29: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
 	39,  // 30: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
 	40,  // 31: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
 	41,  // 32: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	36,  // 33: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	104, // 34: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	49,  // 35: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	57,  // 36: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	58,  // 37: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	34,  // 38: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	55,  // 39: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	103, // 40: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	60,  // 41: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	21,  // 42: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	103, // 43: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	60,  // 44: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	73,  // 45: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	59,  // 46: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	103, // 47: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	73,  // 48: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	63,  // 49: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	64,  // 50: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	60,  // 51: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	65,  // 52: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	68,  // 53: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	103, // 54: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	104, // 55: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	84,  // 56: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	84,  // 57: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	78,  // 58: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	81,  // 59: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	103, // 60: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	103, // 61: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	103, // 62: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	85,  // 63: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
-	87,  // 64: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	89,  // 65: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	89,  // 66: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	94,  // 67: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	95,  // 68: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	102, // 69: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	11,  // 70: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	15,  // 71: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	15,  // 72: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	19,  // 73: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	23,  // 74: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	24,  // 75: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	25,  // 76: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	27,  // 77: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	27,  // 78: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	30,  // 79: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	33,  // 80: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	37,  // 81: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	45,  // 82: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	47,  // 83: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	50,  // 84: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	52,  // 85: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	54,  // 86: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	61,  // 87: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	66,  // 88: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	69,  // 89: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	70,  // 90: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	71,  // 91: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	74,  // 92: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	76,  // 93: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	79,  // 94: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	82,  // 95: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	86,  // 96: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	90,  // 97: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	92,  // 98: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	96,  // 99: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	9,   // 100: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	7,   // 101: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	0,   // 102: symbio.v1.Control.Rotate:input_type -> symbio.v1.RotateRequest
-	2,   // 103: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
-	4,   // 104: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
-	12,  // 105: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	17,  // 106: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	18,  // 107: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	22,  // 108: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	16,  // 109: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	16,  // 110: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	26,  // 111: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	29,  // 112: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	28,  // 113: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	32,  // 114: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	34,  // 115: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	34,  // 116: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	46,  // 117: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	48,  // 118: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	51,  // 119: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	53,  // 120: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	55,  // 121: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	62,  // 122: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	67,  // 123: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	106, // 124: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	67,  // 125: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	72,  // 126: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	75,  // 127: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	77,  // 128: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	80,  // 129: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	83,  // 130: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	88,  // 131: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	91,  // 132: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	93,  // 133: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	97,  // 134: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	10,  // 135: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	8,   // 136: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	1,   // 137: symbio.v1.Control.Rotate:output_type -> symbio.v1.RotateReply
-	3,   // 138: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
-	5,   // 139: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
-	105, // [105:140] is the sub-list for method output_type
-	70,  // [70:105] is the sub-list for method input_type
-	70,  // [70:70] is the sub-list for extension type_name
-	70,  // [70:70] is the sub-list for extension extendee
-	0,   // [0:70] is the sub-list for field type_name
+	42,  // 33: symbio.v1.ConverseRequest.apply:type_name -> symbio.v1.ApplyPatch
+	36,  // 34: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	105, // 35: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	50,  // 36: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	58,  // 37: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	59,  // 38: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	34,  // 39: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	56,  // 40: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	104, // 41: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	61,  // 42: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	21,  // 43: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	104, // 44: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	61,  // 45: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	74,  // 46: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	60,  // 47: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	104, // 48: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	74,  // 49: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	64,  // 50: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	65,  // 51: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	61,  // 52: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	66,  // 53: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	69,  // 54: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	104, // 55: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	105, // 56: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	85,  // 57: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	85,  // 58: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	79,  // 59: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	82,  // 60: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	104, // 61: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	104, // 62: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	104, // 63: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	86,  // 64: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	88,  // 65: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	90,  // 66: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	90,  // 67: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	95,  // 68: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	96,  // 69: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	103, // 70: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	11,  // 71: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	15,  // 72: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	15,  // 73: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	19,  // 74: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	23,  // 75: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	24,  // 76: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	25,  // 77: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	27,  // 78: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	27,  // 79: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	30,  // 80: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	33,  // 81: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	37,  // 82: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	46,  // 83: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	48,  // 84: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	51,  // 85: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	53,  // 86: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	55,  // 87: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	62,  // 88: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	67,  // 89: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	70,  // 90: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	71,  // 91: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	72,  // 92: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	75,  // 93: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	77,  // 94: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	80,  // 95: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	83,  // 96: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	87,  // 97: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	91,  // 98: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	93,  // 99: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	97,  // 100: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	9,   // 101: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	7,   // 102: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	0,   // 103: symbio.v1.Control.Rotate:input_type -> symbio.v1.RotateRequest
+	2,   // 104: symbio.v1.Control.Authority:input_type -> symbio.v1.AuthorityRequest
+	4,   // 105: symbio.v1.Control.Drain:input_type -> symbio.v1.DrainRequest
+	12,  // 106: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	17,  // 107: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	18,  // 108: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	22,  // 109: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	16,  // 110: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	16,  // 111: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	26,  // 112: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	29,  // 113: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	28,  // 114: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	32,  // 115: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	34,  // 116: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	34,  // 117: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	47,  // 118: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	49,  // 119: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	52,  // 120: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	54,  // 121: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	56,  // 122: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	63,  // 123: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	68,  // 124: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	107, // 125: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	68,  // 126: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	73,  // 127: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	76,  // 128: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	78,  // 129: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	81,  // 130: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	84,  // 131: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	89,  // 132: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	92,  // 133: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	94,  // 134: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	98,  // 135: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	10,  // 136: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	8,   // 137: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	1,   // 138: symbio.v1.Control.Rotate:output_type -> symbio.v1.RotateReply
+	3,   // 139: symbio.v1.Control.Authority:output_type -> symbio.v1.AuthorityReply
+	5,   // 140: symbio.v1.Control.Drain:output_type -> symbio.v1.DrainState
+	106, // [106:141] is the sub-list for method output_type
+	71,  // [71:106] is the sub-list for method input_type
+	71,  // [71:71] is the sub-list for extension type_name
+	71,  // [71:71] is the sub-list for extension extendee
+	0,   // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7930,24 +8020,25 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Settings)(nil),
 		(*ConverseRequest_Compact)(nil),
 		(*ConverseRequest_Clear)(nil),
+		(*ConverseRequest_Apply)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[46].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[49].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[57].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[62].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[47].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[50].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[58].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[63].OneofWrappers = []any{
 		(*RunTaskEvent_Waiting)(nil),
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[87].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[91].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[88].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   103,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

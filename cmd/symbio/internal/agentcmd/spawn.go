@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -20,7 +21,11 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The agent works in the node's directory, so the node must be the node of this directory.
-			client, conn, err := env.Nodes().DialWorkspace(cmd.Context())
+			dial := env.Nodes().DialWorkspace
+			if len(r.On) > 0 {
+				dial = func(context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) { return env.Nodes().Dial() }
+			}
+			client, conn, err := dial(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -34,12 +39,13 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.Name, "name", "", "`NAME` of the member (default the name of the definition)")
+	cmd.Flags().StringArrayVar(&r.On, "on", nil, command.OnHelp)
 	cmd.Flags().BoolVar(&r.Keep, "keep", false, "the agent lives again when the node is started again, until it is terminated")
 	return cmd
 }
 
 // cmdTerminate returns the command terminate, which ends an agent and its sub-agents. Only agents
-// of the node itself can be terminated. It returns when the agent has ended. Its exit status is 4
+// of the node itself, and those that it has spawned on others, can be terminated. It returns when the agent has ended. Its exit status is 4
 // if there is no such member, and 2 if several have the name.
 func cmdTerminate(env *command.Env) *cobra.Command {
 	return &cobra.Command{

@@ -85,7 +85,13 @@ func commands() []Command {
 			t.view.note(cmp.Or(t.agent.spent, "nothing was spent yet"))
 			return nil
 		}},
-		{"exit", "", "leave; the same as Ctrl-D, or Ctrl-C twice", func(_ context.Context, t *conversation, _ string) error { return t.abort() }},
+		{"exit", "", "leave; the same as Ctrl-D, or Ctrl-C twice", func(_ context.Context, t *conversation, _ string) error {
+			if t.input.ended = true; t.shutdown.patch.latest != nil && !t.outbox.busy() {
+				t.closeWhenDone()
+				return nil
+			}
+			return t.abort()
+		}},
 	}
 }
 

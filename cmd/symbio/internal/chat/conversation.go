@@ -32,6 +32,10 @@ type Options struct {
 	Reconnect bool
 	// Summary prints one JSON object at the end in the place of the events, with Env.JSON.
 	Summary bool
+	// PatchFile gets the changes of an agent of another node as a unified diff; "" = they are shown and the person is asked, or
+	// with Apply they are made without a question.
+	PatchFile string
+	Apply     bool
 	// Open opens the terminal at which a person types; nil = lines are read and written.
 	Open TerminalOpener
 	// Export returns a session of this machine as Markdown, for /export.
@@ -87,6 +91,7 @@ type shutdown struct {
 	turnErr error
 	// agentErr is set when the agent has ended, so that no message can be answered any more.
 	agentErr error
+	patch    patchOffer
 }
 
 // closeTimeout is how long a conversation may take to end after it was asked to stop. It equals the
@@ -240,6 +245,15 @@ func (t *conversation) event(ctx context.Context, e event.Event) error {
 		return t.sessionEvent(e)
 	case e.Type == event.TypeResult:
 		return t.result(e)
+	case e.Type == event.TypePatch:
+		if err := t.shutdown.patch.receive(e, t.view); err != nil {
+			t.shutdown.turnErr = err
+		}
+		t.closeWhenDone()
+		if t.env.JSON {
+			return t.view.event(e)
+		}
+		return nil
 	case t.shutdown.closing && !t.outbox.busy() && e.Type != event.TypeReceipt:
 		// The node may send events after the last result; nothing is shown below the answer.
 		return nil
@@ -297,7 +311,7 @@ func (t *conversation) result(e event.Event) error {
 // closeWhenDone ends the sending side when no further message can follow. It is called after each
 // change of its inputs.
 func (t *conversation) closeWhenDone() {
-	if !t.outbox.busy() && (!t.options.Keep || t.input.ended) || t.shutdown.agentErr != nil {
+	if t.shutdown.agentErr != nil || !t.outbox.busy() && (!t.options.Keep || t.input.ended) && !t.settlePatch(nil) {
 		t.closeSend()
 	}
 }
@@ -353,8 +367,9 @@ func (t *conversation) stop() error {
 	case t.session.gone:
 		return t.session.goneError()
 	case t.shutdown.interrupted:
-		if !t.outbox.busy() && t.options.Keep && !t.shutdown.closing {
-			t.closeSend()
+		if !t.outbox.busy() && t.options.Keep && !t.shutdown.closing && !t.shutdown.patch.asked {
+			t.input.ended = true
+			t.closeWhenDone()
 			return nil
 		}
 		return errInterrupted

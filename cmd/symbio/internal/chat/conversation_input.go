@@ -45,7 +45,7 @@ func (t *conversation) nextLine() <-chan string {
 	switch {
 	case t.view.term != nil || t.input.ended || t.shutdown.closing || t.session.gone:
 		return nil
-	case len(t.questions.open) > 0, watched, t.options.Keep && !t.outbox.busy():
+	case len(t.questions.open) > 0, t.shutdown.patch.asked, watched, t.options.Keep && !t.outbox.busy():
 		return t.input.lines.Next()
 	}
 	return nil
@@ -86,6 +86,12 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 		return t.unlessGone(t.questions.answer(ctx, text))
 	}
 	if t.shutdown.closing {
+		return nil
+	}
+	if t.shutdown.patch.asked {
+		if !t.settlePatch(&text) {
+			t.closeWhenDone()
+		}
 		return nil
 	}
 	if t.undo.apply != nil {

@@ -151,6 +151,8 @@ func (t *conversation) handleInput(ctx context.Context, in Input, ok bool) error
 		return t.stop()
 	case in.End && t.session.gone:
 		return t.session.goneError()
+	case in.End && t.shutdown.patch.asked:
+		return t.submit(ctx, "no")
 	case in.End:
 		t.input.ended = true
 		t.closeWhenDone()

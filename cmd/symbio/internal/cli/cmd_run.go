@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/agent/llm"
@@ -60,9 +62,38 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Uint32Var(&f.req.MaxTurns, "max-turns", 0, "how often the model may be asked for each message, `N` (default as the agent's definition says)")
 	cmd.Flags().StringVar(&f.budget, "budget", "", budgetHelp)
 	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "`RULE` to allow for this task, such as 'Write(notes/*)'; may be repeated")
+	cmd.Flags().StringArrayVar(&f.req.On, "on", nil, command.OnHelp)
+	cmd.Flags().StringVar(&f.req.Bring, "bring", "", "with --on: `DIR` whose files go along; the agent's changes are shown, and made there with a yes")
+	cmd.Flags().BoolVar(&f.options.Apply, "yes", false, "with --bring: make the changes without a question")
+	cmd.Flags().StringVar(&f.options.PatchFile, "patch", "", "with --bring: write the changes to `FILE` as a unified diff, and make none")
 	f.node.add(cmd)
 	f.record.add(cmd)
 	f.session.add(cmd)
+}
+
+// checkOn returns wrong usage of --on, and makes --bring absolute. dir is the current directory.
+func (f *runFlags) checkOn(dir string) error {
+	brings := f.req.Bring != ""
+	switch {
+	case len(f.req.On) == 0 && brings:
+		return errors.New("--bring takes files along to another node: name that with --on")
+	case !brings && (f.options.Apply || f.options.PatchFile != ""):
+		return errors.New("--yes and --patch are for the changes in the files that --bring takes along")
+	case f.options.Apply && f.options.PatchFile != "":
+		return errors.New("--yes makes the changes, --patch only writes them: leave one out")
+	case len(f.req.On) == 0:
+		return nil
+	case f.session.given():
+		return errors.New("the sessions of an agent of another node are on that node: leave out --continue and --resume, or --on")
+	case f.req.Model+f.req.Effort+f.req.Mode+f.req.OutputSchema != "" || f.req.MaxTurns > 0:
+		return errors.New("with --on the agent's definition on the other node says its model, effort, turns and answers: leave out --model, --effort, --mode, --max-turns and --output-schema")
+	case brings && !f.req.Interactive && !f.options.Apply && f.options.PatchFile == "":
+		return errors.New("nobody can be asked here whether the changes are to be made: give --yes, or --patch FILE")
+	}
+	if brings && !filepath.IsAbs(f.req.Bring) {
+		f.req.Bring = filepath.Join(dir, f.req.Bring)
+	}
+	return nil
 }
 
 // cmdRun returns the command run, which gives one task to an agent. Its exit status is 1 when the
@@ -167,6 +198,9 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	if err != nil {
 		return err
 	}
+	if err := f.checkOn(dir); err != nil {
+		return command.Usage(err)
+	}
 	c := config.Config{Model: config.Models(f.req.Model)}
 	// A running node may have been started in another directory, so a relative path of
 	// scripted:FILE is resolved here.
@@ -191,7 +225,11 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		}
 		return runOwnNode(ctx, env, f, converse)
 	}
-	client, conn, err := env.Nodes().DialShared(ctx)
+	dial := env.Nodes().DialShared
+	if len(f.req.On) > 0 { // whatever directory the node works in
+		dial = func(context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) { return env.Nodes().Dial() }
+	}
+	client, conn, err := dial(ctx)
 	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 		return runOwnNode(ctx, env, f, converse)
@@ -200,11 +238,11 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		return err
 	}
 	defer conn.Close()
-	if f.options.Reconnect = true; env.Node != "" {
+	if f.options.Reconnect = len(f.req.On) == 0; env.Node != "" {
 		s := env.Nodes().StatusOf(ctx, env.Node)
 		// A node that another command started does not come back.
-		f.options.Reconnect = !s.GetPrivate()
-		if at := s.GetWorkspace(); at != "" && !command.SameDir(at, dir) {
+		f.options.Reconnect = !s.GetPrivate() && len(f.req.On) == 0
+		if at := s.GetWorkspace(); at != "" && !command.SameDir(at, dir) && len(f.req.On) == 0 {
 			env.Notef("note: the agents of node %s work in %s", env.Node, at)
 		}
 	}

@@ -162,7 +162,7 @@ func (n Nodes) reach(name string) string {
 		defer conn.Close()
 		all, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
 		if err == nil && slices.ContainsFunc(all.GetNodes(), func(one *symbiov1.Node) bool { return visible.IsNamed(name, one.GetName(), one.GetId()) }) {
-			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or hand the task on with: symbio run --node %[1]s \"Let an agent on node %[2]s …\"\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
+			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or give an agent there a task with: symbio run --node %[1]s --on %[2]s TASK\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
 		}
 	}
 	return "Start it with: symbio up --name " + name + visible.Suggest(name, running)
@@ -195,6 +195,9 @@ func SameDir(a, b string) bool {
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
+
+// OnHelp is the help of --on.
+const OnHelp = "`NODE|LABEL` where the agent works, of its definition there: the name or id of another node, or a label such as room=kitchen; may be repeated for any of several"
 
 // NodeFlag adds the flag --node to commands that act on a running node, and returns them. The other
 // commands do not get it: there it would have no effect, and an unknown flag is an error.

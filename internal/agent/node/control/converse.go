@@ -51,6 +51,9 @@ func (c *server) Converse(stream symbiov1.Control_ConverseServer) error {
 // first; nil means that there are none. converse returns when all messages are
 // answered, ctx ends, or sending fails.
 func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv func() (*symbiov1.ConverseRequest, error), send func(*symbiov1.Event) error) error {
+	if len(open.GetOn()) > 0 {
+		return c.converseRemote(ctx, open, recv, send)
+	}
 	order, err := c.order(ctx, open)
 	if err != nil {
 		return err
@@ -112,8 +115,11 @@ func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *e
 // one sender, because gRPC allows only one.
 type conversationStream struct {
 	server *server
-	// member is the agent of the conversation; its id does not change.
+	// member is the agent of the conversation; its id does not change. remote is set if it is of another node.
 	member community.Member
+	remote *tasks.Remote
+	// relayed has the events of remote. It is read by sendLoop.
+	relayed chan event.Event
 	// events has the events of all agents of the node. sendLoop is its only reader.
 	events *event.Subscription
 	// tree selects the events of this agent and its descendants; used by sendLoop only.
@@ -151,6 +157,8 @@ type turn struct {
 	cancel context.CancelFunc
 	// refused is why the agent does not get the message; nil = it does.
 	refused error
+	// apply is set if there is no message: the changes of the agent are applied.
+	apply bool
 }
 
 // run runs the three goroutines and returns when all have ended; the first
@@ -239,6 +247,8 @@ func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1
 			d.emitTranscript(ctx)
 		case r.GetInterrupt() != nil:
 			d.interrupt(ctx)
+		case r.GetApply() != nil:
+			err = d.add(ctx, &turn{apply: true})
 		default:
 			err = fmt.Errorf("%w: this node does not know this kind of message; update it", community.ErrInvalid)
 		}
@@ -259,6 +269,11 @@ func (d *conversationStream) enqueue(ctx context.Context, text string, pictures 
 			t.text = "[A picture.]" // no message is without a text
 		}
 	}
+	return d.add(ctx, t)
+}
+
+// add adds a turn to the queue.
+func (d *conversationStream) add(ctx context.Context, t *turn) error {
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,7 +299,13 @@ func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage
 	// Without a turn the remark is not kept: no message would follow that carries it to the model.
 	waits := len(d.turns) > 0
 	d.mu.Unlock()
-	r, err := d.server.cfg.Agents.SteerWith(ctx, d.member.ID, conversation.Steering{Text: m.GetText(), Keep: waits, Behind: waits, Queued: queued})
+	var r conversation.Receipt
+	var err error
+	if d.remote != nil {
+		r, err = d.remote.Steer(ctx, m.GetText())
+	} else {
+		r, err = d.server.cfg.Agents.SteerWith(ctx, d.member.ID, conversation.Steering{Text: m.GetText(), Keep: waits, Behind: waits, Queued: queued})
+	}
 	if err != nil && r.Outcome == "" {
 		r = conversation.Receipt{Outcome: conversation.Returned, Text: m.GetText(), At: time.Now(), Why: err.Error()}
 	}
@@ -296,7 +317,7 @@ func (d *conversationStream) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Interrupt fails with ErrIdle between the start of a turn here and its arrival at the agent.
-	if d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil && len(d.turns) > 0 {
+	if len(d.turns) > 0 && (d.remote != nil || d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil) {
 		d.turns[0].cancel() // the agent has not begun
 	}
 }
@@ -318,9 +339,15 @@ func (d *conversationStream) runTurns(ctx context.Context) error {
 	defer close(d.outgoing)
 	for t := range d.queue {
 		var r event.Event
-		if t.refused != nil {
+		switch {
+		case t.apply:
+			d.emitPatch(ctx, true)
+		case t.refused != nil:
 			r = event.Event{Type: event.TypeResult, Part: event.End{Status: "failed", Error: t.refused.Error()}}
-		} else {
+		case d.remote != nil:
+			r = d.remoteTurn(t)
+			d.emitPatch(ctx, false)
+		default:
 			r = d.server.turn(t.ctx, t.text, d.member)
 		}
 		d.mu.Lock()
@@ -328,7 +355,9 @@ func (d *conversationStream) runTurns(ctx context.Context) error {
 		d.mu.Unlock()
 		d.server.cfg.Drain.Counter(tasks.WorkCommand, "Converse").Add(-1)
 		t.cancel()
-		d.emit(ctx, r)
+		if !t.apply {
+			d.emit(ctx, r)
+		}
 	}
 	return nil
 }
@@ -356,6 +385,10 @@ func (d *conversationStream) sendLoop(ctx context.Context) error {
 			return err
 		}
 		select {
+		case e := <-d.relayed:
+			if err := sendEvent(d.send, e); err != nil {
+				return err
+			}
 		case <-d.events.Ready():
 		case t, ok := <-d.outgoing:
 			if !ok {
@@ -395,6 +428,11 @@ func (d *conversationStream) sendPrivate(e event.Event) error {
 
 // sendEvents sends the events that are available without waiting.
 func (d *conversationStream) sendEvents() error {
+	for len(d.relayed) > 0 {
+		if err := sendEvent(d.send, <-d.relayed); err != nil {
+			return err
+		}
+	}
 	for e, ok := d.events.Take(); ok; e, ok = d.events.Take() {
 		if !d.tree.Has(e) {
 			continue

@@ -155,7 +155,19 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 		data, _ = json.Marshal(task) // a string has a JSON form
 	}
 	reply, err := c.cfg.Community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
-	text, r := string(reply.Data), event.End{Tasks: c.cfg.Agents.Session(member.ID).Tasks, Status: "done"}
+	r := result(ctx, string(reply.Data), err)
+	end, _ := r.Part.(event.End)
+	end.Tasks = c.cfg.Agents.Session(member.ID).Tasks
+	if spent, ok := c.cfg.Agents.Spent(member.ID); ok {
+		end.Spent = &spent
+	}
+	r.Part = end
+	return r
+}
+
+// result returns the result of a turn that ended with an answer or err.
+func result(ctx context.Context, text string, err error) event.Event {
+	r := event.End{Status: "done"}
 	var over *budget.ExceededError
 	switch {
 	case err == nil:
@@ -166,9 +178,6 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 		text, r.Status, r.Error = over.Summary, "failed", budgetError(over)
 	default:
 		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
-	}
-	if spent, ok := c.cfg.Agents.Spent(member.ID); ok {
-		r.Spent = &spent
 	}
 	return event.Event{Type: event.TypeResult, Text: text, Part: r}
 }

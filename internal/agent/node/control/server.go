@@ -6,6 +6,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -128,12 +129,28 @@ func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.Sta
 // Spawn starts an agent that lives until it is terminated or the node stops;
 // with keep it lives again when the node starts.
 func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
+	if len(r.GetOn()) > 0 {
+		if r.GetKeep() {
+			return nil, fmt.Errorf("%w: an agent on another node ends with this one; only one of this node can be kept", community.ErrInvalid)
+		}
+		m, err := c.Borrow(ctx, &symbiov1.RunRequest{Agent: r.GetAgent(), On: r.GetOn()}, tasks.RemoteOrder{Name: r.GetName()})
+		if err != nil {
+			return nil, err
+		}
+		c.Keep(m)
+		return c.Locate(m.Member()), nil
+	}
 	def, err := c.cfg.Agents.Definitions.Find(r.GetAgent())
 	if err != nil {
 		return nil, err
 	}
 	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Session: session.Info{Keep: r.GetKeep() || def.Keep}})
 	return c.Locate(m), err
+}
+
+// Terminate ends an agent of this node, or one of another node that Spawn has started there, and waits until it has ended.
+func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
+	return c.Directory.Terminate(ctx, r.GetMember(), c.EndKept)
 }
 
 // Approvals returns the calls that wait for a decision, on this node and on

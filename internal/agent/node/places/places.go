@@ -15,8 +15,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm/provider"
 	"symbio/agent/node/config"
 	"symbio/community"
@@ -24,6 +26,7 @@ import (
 	"symbio/internal/agent/node/state"
 	"symbio/internal/agent/node/tasks"
 	"symbio/internal/agent/placement"
+	"symbio/internal/agent/team"
 	"symbio/internal/agent/workspace"
 	"symbio/internal/agent/workspace/transfer"
 	"symbio/internal/security/visible"
@@ -36,6 +39,7 @@ type Config struct {
 	Settings   config.Config
 	Kept       state.Node
 	Community  *community.Community
+	Events     *event.Stream // of this node
 	Definition func(name string) (definition.Definition, error)
 	Drain      *tasks.Gate // no agents are lent while it drains, and tasks go to other nodes
 	Logger     *slog.Logger
@@ -69,6 +73,13 @@ func Open(cfg Config) (_ *Places, err error) {
 		},
 	})
 	sent, leases := state.Workspaces(cfg.Kept)
+	offers, err := team.Salvage(context.Background(), leases)
+	for _, offer := range offers {
+		cfg.Events.Warn("the node was killed while an agent worked: "+offer, "")
+	}
+	if err != nil {
+		cfg.Events.Warn(err.Error(), "take what you need of it, and remove it")
+	}
 	p.Workspaces, err = transfer.New(transfer.Config{
 		Dir: sent, Leases: leases, Cache: cachedWorkspaces * int64(w.MaxSize), MaxMessage: cfg.Settings.Limits.Message,
 		Limits: workspace.Limits{Size: int64(w.MaxSize)},
@@ -108,6 +119,7 @@ func (p *Places) Offer(c config.Capability, spawn func(context.Context, *lending
 	}
 	cfg.Community, cfg.Logger, cfg.AskTimeout = p.cfg.Community, p.cfg.Logger, p.cfg.Settings.Approvals.Timeout
 	cfg.Load, cfg.Spawn, cfg.Busy = p.load, spawn, p.cfg.Drain.Check
+	cfg.Events = func() *event.Subscription { return p.cfg.Events.Subscribe(time.Time{}) }
 	p.lender = lending.NewLender(cfg)
 	capability, err := p.lender.Capability()
 	if err != nil {

@@ -41,6 +41,8 @@ type person struct {
 	allow  []permission.Rule
 	// next asks others; nil = there are none.
 	next func(context.Context, agent.ApprovalRequest) tool.Answer
+	// denied is called with each call that is kept; nil = it is not.
+	denied func(*symbiov1.Denial)
 
 	mu      sync.Mutex
 	denials []*symbiov1.Denial // at most maxDenials; guarded by mu
@@ -90,6 +92,9 @@ func allows(v permission.Verdict) bool {
 
 // deny keeps a call that was denied.
 func (p *person) deny(d *symbiov1.Denial) {
+	if p.denied != nil {
+		p.denied(d)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.denials) == maxDenials {

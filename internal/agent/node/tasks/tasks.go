@@ -22,6 +22,7 @@ import (
 	"symbio/internal/agent/lending"
 	"symbio/internal/agent/node/rules"
 	"symbio/internal/agent/placement"
+	"symbio/internal/agent/workspace/transfer"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	Rules   *rules.Rules
 	// Dir is the directory in which agents work.
 	Dir string
+	// Workspaces sends files along with agents that other nodes lend.
+	Workspaces *transfer.Server
 	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
 }
@@ -48,11 +51,12 @@ type Config struct {
 type Tasks struct {
 	cfg   Config
 	calls *step.Cluster
+	kept  remotes
 }
 
 // New returns Tasks.
 func New(cfg Config) *Tasks {
-	return &Tasks{cfg, step.NewCluster(&calls{Community: cfg.Agents.Community, unaccepted: map[community.MemberID]int{}})}
+	return &Tasks{cfg: cfg, calls: step.NewCluster(&calls{Community: cfg.Agents.Community, unaccepted: map[community.MemberID]int{}})}
 }
 
 // run runs one task and sends its result last. If the node that worked is lost, the task is begun
@@ -130,8 +134,6 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return nil, err
 	}
 	limits := LimitsOf(t.cfg.Agents.Limits, r.GetBudget()).WithDefaults()
-	whole := limits // the agent on another node gets them without its own place
-	whole.Agents, whole.Depth = limits.Agents+1, limits.Depth+1
 	who, err := t.personOf(r)
 	if err != nil {
 		return nil, err
@@ -148,11 +150,9 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		if at.Node.ID == "" {
 			return nil
 		}
-		if loan, err = budget.New(whole).OpenLoan(ctx, limits); err != nil {
-			return err
-		}
 		var m community.Member
-		if lent, m, err = b.Borrow(ctx, at.Node, loan, lending.Order{Definition: want.Definition, Reason: "a task of its own"}); err == nil {
+		order := lending.Order{Definition: want.Definition, Reason: "a task of its own"}
+		if lent, loan, m, err = borrow(ctx, b, at.Node, limits, order); err == nil {
 			place.AgentId, s.Perception = string(m.ID), m.Accepts[0]
 		}
 		return err

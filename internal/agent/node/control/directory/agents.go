@@ -118,11 +118,14 @@ func (d Directory) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*sy
 	return reply, nil
 }
 
-// Terminate ends an agent of this node and waits until it has ended.
-func (d Directory) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
-	m, err := d.find(r.GetMember(), func(community.Member) bool { return true })
+// Terminate ends an agent and waits until it has ended: one of this node, or one that remote ends, which returns whether it does.
+func (d Directory) Terminate(ctx context.Context, name string, remote func(context.Context, community.MemberID) bool) (*symbiov1.LocatedMember, error) {
+	m, err := d.find(name, func(community.Member) bool { return true })
 	if err != nil {
 		return nil, err
+	}
+	if remote(ctx, m.ID) {
+		return d.Locate(m), nil
 	}
 	return d.Locate(m), d.cfg.Community.Terminate(ctx, m.ID)
 }
