@@ -24,9 +24,9 @@ type instance struct {
 	parent      *instance
 	permissions *permissions
 	settings    settings
-	record      record         // the session; its zero value keeps nothing
-	artifacts   *artifacts     // shared by all agents of one tree
-	worktree    *team.Worktree // replaced at each restart; nil = it has none
+	record      record      // the session; its zero value keeps nothing
+	artifacts   *artifacts  // shared by all agents of one tree
+	worktree    ownWorktree // replaced at each restart
 
 	guest    *guest.Guest // the program that does the work; nil = a model does
 	approver *approver
@@ -104,7 +104,6 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 // end releases the agent's place in the budget, its skills, and the rules that they granted.
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
-	i.closeWorktree(ctx)
 	if i.parent == nil {
 		i.artifacts.end()
 		if kept := i.factory.cfg.Approvals; kept != nil {
@@ -114,6 +113,7 @@ func (i *instance) end(ctx context.Context) error {
 	if i.guest != nil {
 		i.guest.Close()
 	}
+	i.closeWorktree(ctx)
 	i.task.account.Close()
 	if err := i.record.log.Load().SetKeep(false); err != nil {
 		i.factory.cfg.Logger.Warn("the agent will live again when the node starts", "agent", i.self.ID, "err", err)
