@@ -173,7 +173,7 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		pass(ctx, s.Data, nil, i.artifacts, community.NodeID(from))
 	}
 	text, err := a.runTask(ctx, task, s, resume)
-	i.commitWorktree(ctx)
+	i.worktree.commit(ctx)
 	if err != nil && i.task.wasInterrupted() {
 		err = interruptedError{}
 		i.events.report(event.Event{Type: event.TypeInterrupted, Part: event.Turn{Turn: a.turns}})

@@ -80,8 +80,10 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	if err := i.record.log.Load().SetKeep(i.order.Session.Keep); err != nil { // the end of the failed agent has unset it
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
-	if err := i.openWorktree(); err != nil {
+	if at, err := i.worktree.open(&i.factory.cfg, i.order, i.guest != nil, i.self, &i.events); err != nil {
 		return nil, err
+	} else if at != nil {
+		i.order.Workspace, i.permissions.dir = at, at.Dir
 	}
 	if i.parent == nil {
 		i.artifacts.start(i.record.past)
@@ -113,7 +115,7 @@ func (i *instance) end(ctx context.Context) error {
 	if i.guest != nil {
 		i.guest.Close()
 	}
-	i.closeWorktree(ctx)
+	i.worktree.close(ctx)
 	i.task.account.Close()
 	if err := i.record.log.Load().SetKeep(false); err != nil {
 		i.factory.cfg.Logger.Warn("the agent will live again when the node starts", "agent", i.self.ID, "err", err)

@@ -3,67 +3,66 @@ package agent
 import (
 	"context"
 
+	"symbio/community"
 	"symbio/internal/agent/team"
 )
 
-// ownWorktree is the worktree of an agent; nil = it has none. leave is set for a program that works in the directory of its node: it says
-// that the program does not any more.
+// ownWorktree is the worktree of an agent; its zero value is none.
 type ownWorktree struct {
-	*team.Worktree
-	leave func()
+	tree   *team.Worktree
+	events *events // tell the person what becomes of it
+	leave  func()  // says that a program does not work in the directory of its node any more; nil = it does not
 }
 
-// openWorktree gives the agent a worktree if its definition says so and nothing else gave it a workspace, and a program of another maker
-// also if another one works in the repository already. A restarted agent goes on with the work on its branch.
-func (i *instance) openWorktree() (err error) {
-	cfg, ctx := i.factory.cfg, context.Background() // the agent is being started by its actor, which has no context
-	wanted := i.order.Definition.Worktree || i.worktree.Worktree != nil
-	if i.worktree.Worktree == nil && i.order.Workspace.Dir != cfg.Dir {
-		return nil
+// open returns the worktree that the definition of the order asks for, unless something else gave the agent a workspace; nil = none. A
+// program of another maker also gets one if another program works in the repository. A restarted agent goes on with the work on its branch.
+func (w *ownWorktree) open(cfg *Config, o Order, program bool, self community.Member, e *events) (_ *Workspace, err error) {
+	ctx := context.Background() // an actor that starts its agent has no context
+	if w.tree == nil && o.Workspace.Dir != cfg.Dir {
+		return nil, nil
 	}
-	if i.guest != nil && !wanted {
-		if wanted, i.worktree.leave = cfg.Workspaces.Occupy(ctx, cfg.Dir); wanted {
-			i.worktree.leave()
+	wanted := o.Definition.Worktree || w.tree != nil
+	if program && !wanted {
+		if wanted, w.leave = cfg.Workspaces.Occupy(ctx, cfg.Dir); wanted {
+			w.leave()
 		}
 	}
 	if !wanted {
-		return nil
+		return nil, nil
 	}
-	if i.worktree.Worktree, err = cfg.Workspaces.Worktree(ctx, cfg.Dir, i.self); err != nil {
-		if i.order.Definition.Worktree {
-			return err
-		}
-		i.events.notice("Another agent works in " + cfg.Dir + ", too, and this one has no worktree: " + err.Error())
-		return nil
+	w.events = e
+	if w.tree, err = cfg.Workspaces.Worktree(ctx, cfg.Dir, self); err == nil {
+		return &Workspace{w.tree.Dir, w.tree.Tools}, nil
 	}
-	i.order.Workspace, i.permissions.dir = &Workspace{i.worktree.Dir, i.worktree.Tools}, i.worktree.Dir
-	return nil
+	if !o.Definition.Worktree {
+		e.notice("Another agent works in " + cfg.Dir + ", too, and this one has no worktree: " + err.Error())
+		err = nil
+	}
+	return nil, err
 }
 
-// commitWorktree puts what the agent has changed in its worktree on its branch, and tells the person where it is.
-func (i *instance) commitWorktree(ctx context.Context) {
-	if i.worktree.Worktree == nil {
+// commit puts the changes of the agent on its branch, and tells the person where they are.
+func (w *ownWorktree) commit(ctx context.Context) {
+	if w.tree == nil {
 		return
 	}
-	offer, err := i.worktree.Commit(context.WithoutCancel(ctx), "Work of "+i.self.Name) // an interrupted task has changes, too
+	offer, err := w.tree.Commit(context.WithoutCancel(ctx)) // an interrupted task has changes, too
 	if err != nil {
-		offer = "The changes of " + i.self.Name + " are on no branch: " + err.Error()
+		offer = "The changes are on no branch: " + err.Error()
 	}
 	if offer != "" {
-		i.events.notice(offer)
+		w.events.notice(offer)
 	}
 }
 
-// closeWorktree is commitWorktree at the end of the agent. The worktree is removed.
-func (i *instance) closeWorktree(ctx context.Context) {
-	if i.worktree.leave != nil {
-		i.worktree.leave()
+// close is commit at the end of the agent. It removes the worktree.
+func (w *ownWorktree) close(ctx context.Context) {
+	if w.leave != nil {
+		w.leave()
 	}
-	if i.worktree.Worktree == nil {
-		return
-	}
-	i.commitWorktree(ctx)
-	if err := i.worktree.Close(); err != nil { // the next start of the node removes it
-		i.factory.cfg.Logger.Warn("worktree not removed", "agent", i.self.ID, "err", err)
+	if w.commit(ctx); w.tree != nil {
+		if err := w.tree.Close(); err != nil {
+			w.events.notice("The worktree is removed when the node starts again: " + err.Error())
+		}
 	}
 }

@@ -92,12 +92,12 @@ func (t *Worktree) keep() error {
 
 // Commit puts what has changed since the last Commit on the branch. It returns a sentence for people that says how to take it; "" if
 // nothing has changed.
-func (t *Worktree) Commit(ctx context.Context, message string) (offer string, err error) {
+func (t *Worktree) Commit(ctx context.Context) (offer string, err error) {
 	work, err := t.files.Server.Client(t.Call, func(community.Progress) {}).Fetch(ctx, "", t.files.Base)
 	if err != nil {
 		return "", err
 	}
-	b, err := work.Patch.Commit(ctx, t.record.Dir, t.record.Branch, message, work.Store)
+	b, err := work.Patch.Commit(ctx, t.record.Dir, t.record.Branch, "Work of "+t.record.Agent, work.Store)
 	if err != nil || b == t.record.Branch {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (t *Worktree) Commit(ctx context.Context, message string) (offer string, er
 
 // offer says how the person takes the work on the branch.
 func (r worktreeRecord) offer() string {
-	return fmt.Sprintf("the work of %s is on branch %s: git diff HEAD...%[2]s shows it, git merge %[2]s takes it, git branch -D %[2]s drops it",
+	return fmt.Sprintf("the work of %s is on branch %s: git merge %[2]s takes it, git branch -D %[2]s drops it, git diff HEAD...%[2]s shows it",
 		r.Agent, r.Branch.Name)
 }
 

@@ -66,7 +66,7 @@ func (c *server) converseRemote(ctx context.Context, open *symbiov1.RunRequest, 
 
 // notice sends a message for the person. It must not be called beside sendLoop.
 func (d *conversationStream) notice(text string) error {
-	return d.sendPrivate(event.Event{Type: event.TypeNotice, Text: text})
+	return d.sendPrivate(event.Event{Type: event.TypeNotice, Name: d.member.Name, Text: text})
 }
 
 // remoteTurn has the agent of another node answer a message, and returns the result. A node that is lost ends the conversation.
