@@ -24,7 +24,7 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	j.Hide = nil
 	// The command cannot do without these.
 	used := []string{j.Dir}
-	if temp != "" {
+	if temp != "" && j.TempFrom == "" { // else the command sees it as /tmp
 		used = append(used, temp)
 	}
 	for _, w := range j.Write {

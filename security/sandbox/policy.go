@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +24,30 @@ type Policy struct {
 	// Env names variables that the command may have beside PATH, HOME, LANG, TERM and TMPDIR. Exact
 	// names.
 	Env []string
+}
+
+// ProgramPaths returns what a program needs to see beside the usual files, for Files.Read: the program itself, an absolute path,
+// and the top directories below /tmp in which it or one of the paths in more is, because commands have a /tmp of their own. A
+// whole top directory is needed, because few programs are a single file, and both ends of a link, such as one of a package manager.
+func ProgramPaths(program string, more ...string) (paths []string) {
+	for _, path := range append([]string{program}, more...) {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			real = path
+		}
+		for _, p := range []string{filepath.Clean(path), real} {
+			if below, ok := strings.CutPrefix(p, "/tmp/"); ok {
+				top, _, _ := strings.Cut(below, "/")
+				paths = append(paths, "/tmp/"+top)
+			} else if path == program {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
 }
 
 // Network is what a command may reach.

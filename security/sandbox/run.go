@@ -50,7 +50,7 @@ type Spec struct {
 	// would wait.
 	Stderr io.Writer
 	// Temp is a directory for temporary files that the caller made and removes, as for a session;
-	// "" = a new one that goes with the command.
+	// "" = a new one that goes with the command. Where it becomes the command's /tmp (native, bwrap) it may be hidden otherwise.
 	Temp string
 	// Keep is how many bytes of each stream are kept, half from the start and half from the end.
 	// Default 1 MiB.
@@ -148,6 +148,15 @@ func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 
 // End ends the command and all that it started. It does not block; Wait returns then.
 func (p *Process) End() { p.c.cancel(nil) }
+
+// Close closes the command's standard input, which tells a server to end, ends it when it has not ended after a while, and returns
+// when it has.
+func (p *Process) Close(after time.Duration) {
+	_ = p.Stdin.Close() // it may have ended already
+	late := time.AfterFunc(after, p.End)
+	defer late.Stop()
+	_, _ = p.Wait() // how it ends is of no interest: it was told to
+}
 
 // Wait blocks until the command and all that it started have ended, as Run does. After End the
 // error is context.Canceled.

@@ -134,7 +134,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		return nil, err
 	}
 	// connect calls end before it reads standard error, and again when it returns.
-	end := sync.OnceFunc(func() { endProcess(p) })
+	end := sync.OnceFunc(func() { p.Close(exitTimeout) })
 	return &link{
 		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout, dropped: dropped},
 			Writer: p.Stdin, MaxLineLength: maxMessage},
@@ -162,42 +162,12 @@ func (s Server) hint() string {
 // visiblePaths returns the paths that the sandbox shows to the program beside the usual ones: the
 // program itself, and the top directories below /tmp that the entry names. The program otherwise
 // has a /tmp of its own. The whole top directory is shown, because few programs are a single file.
-func (s Server) visiblePaths() (paths []string) {
+func (s Server) visiblePaths() []string {
 	command := s.Command
 	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
 		command = filepath.Join(s.Dir, command)
 	}
-	for _, path := range append([]string{command, s.Dir}, s.Args...) {
-		if !filepath.IsAbs(path) {
-			continue
-		}
-		// The program may be started by a link, such as one of a package manager. Both ends must be
-		// visible.
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			real = path
-		}
-		for _, p := range []string{filepath.Clean(path), real} {
-			if below, ok := strings.CutPrefix(p, "/tmp/"); ok {
-				top, _, _ := strings.Cut(below, "/")
-				paths = append(paths, "/tmp/"+top)
-			} else if path == command {
-				paths = append(paths, p)
-			}
-		}
-	}
-	return paths
-}
-
-// endProcess closes the program's standard input, which is the protocol's way to end it, waits for
-// exitTimeout, and then kills it. It returns when the program has ended.
-func endProcess(p *sandbox.Process) {
-	// Close fails if the program has ended already.
-	_ = p.Stdin.Close()
-	timer := time.AfterFunc(exitTimeout, p.End)
-	defer timer.Stop()
-	// The exit status is not used: what the program wrote to standard error says more.
-	_, _ = p.Wait()
+	return sandbox.ProgramPaths(command, append([]string{s.Dir}, s.Args...)...)
 }
 
 // messageReader passes on the lines of a program's standard output that are messages. Others are dropped and logged, because some
