@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/coder/acp-go-sdk"
@@ -60,14 +59,12 @@ func (g *Guest) callOf(a *ask, ids *llm.CallIDs) llm.ToolCall {
 	g.mu.Lock()
 	a.call = ids.Reserve(a.key)
 	g.mu.Unlock()
-	args := a.args
-	if a.decode != nil {
-		args = maps.Clone(args)
-		args[callKey] = a.key
-	}
-	raw, err := json.Marshal(args)
+	raw, err := json.Marshal(a.args)
 	if err != nil {
 		raw = []byte("{}") // cannot happen: they were JSON
+	}
+	if a.decode != nil { // behind the arguments, which people read
+		raw = fmt.Appendf(raw[:len(raw)-1], `,%q:%q}`, callKey, a.key)
 	}
 	return llm.ToolCall{ID: a.call, Name: a.tool, Args: raw}
 }
@@ -154,9 +151,9 @@ func (g *Guest) permissions(t reported) (all []*ask) {
 		return &ask{tool: name, args: args, decode: func(real tool.Tool) (tool.Invocation, error) { return t.permission(g, real, name, args), nil }}
 	}
 	switch paths := t.paths(); {
-	case t.kind == acp.ToolKindExecute && t.text("command") != "":
+	case t.text("command") != "": // whatever its kind: some programs ask for a part of a command, such as a directory
 		return []*ask{one("Bash", map[string]any{"command": t.text("command"), "access": "write"})}
-	case t.kind == acp.ToolKindFetch && t.text("url") != "":
+	case t.text("url") != "":
 		return []*ask{one("WebFetch", map[string]any{"url": t.text("url")})}
 	case len(paths) == 0 || len(paths) > maxPaths:
 	case t.kind == acp.ToolKindRead || t.kind == acp.ToolKindSearch:
@@ -170,7 +167,7 @@ func (g *Guest) permissions(t reported) (all []*ask) {
 		}
 		return all
 	}
-	return []*ask{one(ActionTool, map[string]any{"title": t.title, "kind": string(t.kind), "input": t.input})}
+	return []*ask{one(ActionTool, map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input})}
 }
 
 // permission returns a call that asks for what the program does itself.

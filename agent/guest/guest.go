@@ -215,8 +215,16 @@ func (g *Guest) Settle() {
 	g.settleAsks(nil)
 }
 
-// Close ends the program. A later request starts it again.
+// Close ends the program, and with it a request that runs. A later request starts it again.
 func (g *Guest) Close() {
+	g.mu.Lock()
+	now := g.now
+	g.now = nil
+	g.mu.Unlock()
+	if now != nil {
+		now.gate.close(errEnded)
+		now.run.End()
+	}
 	g.busy <- struct{}{}
 	defer func() { <-g.busy }()
 	if g.live != nil {

@@ -45,7 +45,9 @@ func (p *program) handle(ctx context.Context, method string, raw json.RawMessage
 	case acp.ClientMethodTerminalWaitForExit:
 		return answer(raw, func(r acp.WaitForTerminalExitRequest) (any, error) { return p.terminals.wait(ctx, r.TerminalId) })
 	case acp.ClientMethodTerminalKill:
-		return answer(raw, func(r acp.KillTerminalRequest) (any, error) { return acp.KillTerminalResponse{}, p.terminals.has(r.TerminalId) })
+		return answer(raw, func(r acp.KillTerminalRequest) (any, error) {
+			return acp.KillTerminalResponse{}, p.terminals.has(r.TerminalId)
+		})
 	case acp.ClientMethodTerminalRelease:
 		return answer(raw, func(r acp.ReleaseTerminalRequest) (any, error) {
 			return acp.ReleaseTerminalResponse{}, p.terminals.release(r.TerminalId)

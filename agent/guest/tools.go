@@ -23,9 +23,9 @@ const (
 )
 
 type actionArgs struct {
-	Title string `json:"title" jsonschema:"What it is, in the program's words."`
-	Kind  string `json:"kind,omitempty" jsonschema:"Its kind, as the program says."`
-	Input any    `json:"input,omitempty" jsonschema:"The input of its tool."`
+	Action string `json:"action" jsonschema:"The action, in the program's words."`
+	Kind   string `json:"kind,omitempty" jsonschema:"Its kind, as the program says."`
+	Input  any    `json:"input,omitempty" jsonschema:"The input of its tool."`
 }
 
 var (
@@ -89,7 +89,7 @@ func keeps(context.Context, *permission.FileDenials) bool { return true }
 
 // step returns the ask that notes a call of the program's own tools.
 func (t reported) step() *ask {
-	args := map[string]any{"title": t.title, "kind": string(t.kind), "input": t.input}
+	args := map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input}
 	return &ask{tool: StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
 		return tool.Invocation{Args: args, ReadOnly: true, Run: func(context.Context) tool.Result {
 			r := tool.Result{Text: t.said(), IsError: t.failed}
