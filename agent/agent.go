@@ -105,8 +105,8 @@ func (a *Agent) tools() []tool.Tool {
 		peer.Tools(exchange{a.subAgents.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, lending.ToolFor),
 		a.skills.tools(), a.subAgents.team.Tools())
 	all = slices.DeleteFunc(all, func(t tool.Tool) bool { return !hasTool(i.order.Definition, t.Spec().Name) })
-	if i.guest != nil {
-		return i.guest.Tools(all)
+	if i.program != nil {
+		return i.program.Tools(all)
 	}
 	return all
 }
@@ -151,8 +151,8 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, err
 	}
 	defer done()
-	if i.guest != nil {
-		defer i.guest.Settle()
+	if i.program != nil {
+		defer i.program.Settle()
 	}
 	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	if ctx.Value(fixedKey{}) != nil {

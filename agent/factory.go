@@ -10,7 +10,6 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/guest"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -53,8 +52,8 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
-	// Guests starts the programs of definitions that have one. Default: such a definition is refused.
-	Guests guest.Host
+	// Programs makes the programs of definitions that have one. Default: such a definition is refused.
+	Programs func(ProgramConfig) Program
 	// Effort is how much models think for agents without an effort of their own (llm.Request.Effort).
 	Effort string
 	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only
@@ -282,7 +281,7 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 			i.task.account.Close()
 		}
 	}()
-	if i.guest != nil && f.cfg.Guests == nil {
+	if !i.order.Definition.Program.IsZero() && i.program == nil {
 		return community.Member{}, fmt.Errorf("definition %s: this node starts no programs of agents", i.order.Definition.Name)
 	}
 	if i.permissions.own, err = ownConstraints(i); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"symbio/agent/definition"
-	"symbio/agent/guest"
 	"symbio/community"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
@@ -28,7 +27,7 @@ type instance struct {
 	artifacts   *artifacts  // shared by all agents of one tree
 	worktree    ownWorktree // replaced at each restart
 
-	guest    *guest.Guest // the program that does the work; nil = a model does
+	program  Program // does the work; nil = a model does
 	approver *approver
 	events   events
 	self     community.Member // set by setSelf
@@ -45,9 +44,9 @@ func (i *instance) connect() *instance {
 	}
 	i.record.journal = i.factory.cfg.Journal
 	i.settings.task = &i.task
-	if !i.order.Definition.Program.IsZero() {
-		i.guest = newGuest(i)
-		i.order.Model = i.guest
+	if !i.order.Definition.Program.IsZero() && i.factory.cfg.Programs != nil { // without Programs begin refuses it
+		i.program = newProgram(i)
+		i.order.Model = i.program
 	}
 	i.settings.setModel(i.order.Model)
 	i.approver = &approver{&i.factory.cfg, i.order.Ask, i.permissions, &i.settings, &i.record, &i.events}
@@ -112,8 +111,8 @@ func (i *instance) end(ctx context.Context) error {
 			kept.End(string(i.self.ID))
 		}
 	}
-	if i.guest != nil {
-		i.guest.Close()
+	if i.program != nil {
+		i.program.Close()
 	}
 	i.worktree.close(ctx)
 	i.task.account.Close()

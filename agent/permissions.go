@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"symbio/agent/guest"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/internal/agent/lending"
@@ -27,7 +26,6 @@ type permissions struct {
 	policy    func() permission.Policy
 	memory    permission.Memory     // the answers of people; copies of fix find it by lineage
 	keptTools []string              // the tools that the parent left to it; nil = all
-	isGuest   bool                  // a program does the agent's work
 	own       definitionConstraints // the constraints of the definition, set before the agent starts
 
 	mu         sync.Mutex
@@ -120,7 +118,7 @@ func (p *permissions) claimed(c permission.Chain) permission.Chain {
 // keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent
 // keeps the tools for sub-agents, too.
 func (p *permissions) keepsTool(tool string) bool {
-	return p.keptTools == nil || tool == guest.StepTool || team.HasTool(tool, func(name string) bool { return slices.Contains(p.keptTools, name) })
+	return p.keptTools == nil || tool == StepTool || team.HasTool(tool, func(name string) bool { return slices.Contains(p.keptTools, name) })
 }
 
 // lastingRules returns the rules that would allow a call from now on; none if no exact rule would.
@@ -215,8 +213,8 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	switch {
 	case team.IsOwnTool(c.Tool):
 		chain = grantTools(chain, "the node, because the agent made them", team.OwnTools()...)
-	case c.Tool == guest.StepTool && g.permissions.isGuest:
-		chain = grantTools(chain, "the node, because the program has done it already", guest.StepTool)
+	case c.Tool == StepTool:
+		chain = grantTools(chain, "the node, because the program has done it already", StepTool)
 	case c.Tool == plan.Name && !slices.ContainsFunc(g.permissions.factory.cfg.Tools, func(t tool.Tool) bool { return t.Spec().Name == plan.Name }):
 		chain = grantTools(chain, "the node, because it touches nothing", plan.Name)
 	}

@@ -149,7 +149,7 @@ func (f *Factory) ChangeSettings(ctx context.Context, id community.MemberID, to 
 	if err := to.Check(); err != nil {
 		return err
 	}
-	if to.Model != "" && i.guest != nil {
+	if to.Model != "" && i.program != nil {
 		return fmt.Errorf("%w: the agent %s has a program of its own, whose model is set in its definition: acp: {model: …}", community.ErrInvalid, i.self.Name)
 	}
 	if to.Model != "" {

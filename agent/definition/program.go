@@ -19,7 +19,7 @@ type Program struct {
 	Model string
 	// Login are files in which the user's login for it is kept, such as ~/.claude/.credentials.json. It gets copies.
 	Login []string
-	// Hosts are what it may reach: names, *.names, and host:port; without a port 443. nil = nothing.
+	// Hosts may be reached by it: names, *.names, and host:port; without a port 443. nil = none.
 	Hosts []string
 }
 

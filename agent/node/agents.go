@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"io"
+	"path/filepath"
 
 	"symbio/agent"
 	"symbio/agent/definition"
@@ -11,7 +12,6 @@ import (
 	"symbio/agent/tool/mcp"
 	"symbio/community"
 	"symbio/internal/agent/node/exec"
-	"symbio/internal/agent/node/guests"
 	"symbio/internal/agent/node/mcpservers"
 	"symbio/internal/agent/node/models"
 	"symbio/internal/agent/node/places"
@@ -80,8 +80,8 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,
 			SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
 		},
-		Guests: guests.New(guests.Config{Runner: a.runner, Sandbox: c.Settings.Sandbox, Home: c.Home, Getenv: c.Getenv, State: n.kept.Guests(), Logger: c.Logger}),
-		Tools:  more, Middleware: c.Middleware, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
+		Programs: have.Programs(filepath.Join(filepath.Dir(n.kept.Sessions()), "guests"), c.Logger),
+		Tools:    more, Middleware: c.Middleware, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
 		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish,
 		Record: calls.recordDecision, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(),
 			Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,

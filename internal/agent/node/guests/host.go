@@ -1,4 +1,4 @@
-// Package guests starts the programs of agents that are not driven by a model of this node (agent/guest), in the node's sandbox.
+// Package guests starts the programs of agents that are not driven by a model of this node (internal/agent/guest), in the node's sandbox.
 //
 // The one idea: a program is held as a command of its agent is, and has two ways out of its box, both of them Unix sockets that
 // the node made for it alone: one to a proxy that reaches the hosts of its definition, and one to the MCP server of its agent.
@@ -25,9 +25,10 @@ import (
 	"sync"
 	"time"
 
+	"symbio/agent"
 	"symbio/agent/definition"
-	"symbio/agent/guest"
 	"symbio/agent/node/config"
+	"symbio/internal/agent/guest"
 	"symbio/internal/agent/guest/egress"
 	runner "symbio/internal/agent/node/exec"
 	"symbio/internal/security/visible"
@@ -38,6 +39,7 @@ import (
 type Config struct {
 	Runner  *runner.Runner
 	Sandbox config.Sandbox // of the node
+	Dir     string         // the node's workspace
 	Home    string         // of the user
 	Getenv  func(string) string
 	// State is the directory in which the sessions have theirs.
@@ -51,6 +53,9 @@ type Host struct{ cfg Config }
 // New returns a Host.
 func New(cfg Config) *Host { return &Host{cfg} }
 
+// Program returns the program of an agent. It is agent.Config.Programs.
+func (h *Host) Program(c agent.ProgramConfig) agent.Program { return guest.New(h, c) }
+
 const (
 	// maxOutput is how much a program may print in its life before it is ended.
 	maxOutput = 1 << 40
@@ -58,7 +63,7 @@ const (
 	maxSaid = 4 << 10
 	// exitTime is how long a program may take to end when its standard input is closed.
 	exitTime = 2 * time.Second
-	// maxCPU is how much processor time one process of a program gets: those of sessions last for days.
+	// maxCPU is the processor time of one process of a program: sessions last for days.
 	maxCPU = 24 * time.Hour
 	// maxConnections is how many connections a program may have to its MCP server.
 	maxConnections = 8
@@ -67,7 +72,7 @@ const (
 )
 
 // Start starts a program in its box.
-func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Running, err error) {
+func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Process, err error) {
 	var undo cleanup
 	defer func() {
 		if err != nil {
@@ -78,7 +83,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Running, err 
 	if err != nil {
 		return nil, err
 	}
-	dir, err := h.directory(o.Session, &undo)
+	dir, err := h.directory(o.Session(), &undo)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Running, err 
 	if err := errors.Join(os.MkdirAll(home, 0o700), h.copyLogin(o.Program.Login, home)); err != nil {
 		return nil, err
 	}
-	// A short path: that of a socket has at most some 100 bytes.
+	// A short path: a socket's has at most some 100 bytes.
 	sockets, err := os.MkdirTemp("", "symbio-guest-")
 	if err != nil {
 		return nil, err
@@ -102,7 +107,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Running, err 
 	if err != nil {
 		return nil, err
 	}
-	box, err := h.cfg.Runner.Box(h.cfg.Sandbox, false)
+	box, err := h.cfg.Runner.Box(h.cfg.Sandbox, o.Dir != h.cfg.Dir) // what is for another node is held in any case
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +139,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Running, err 
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}
 	undo.add(func() { p.Close(exitTime) })
-	return &guest.Running{In: p.Stdin, Out: p.Stdout, End: sync.OnceFunc(undo.run), Said: said.String,
+	return &guest.Process{In: p.Stdin, Out: p.Stdout, End: sync.OnceFunc(undo.run), Said: said.String,
 		MCP: []string{self, "guest-mcp", filepath.Join(sockets, mcpSocket)}, Notes: filepath.Join(dir, "notes.json")}, nil
 }
 
@@ -307,7 +312,7 @@ func (c *cleanup) run() {
 	}
 }
 
-// tail keeps the end of what a program prints to its standard error. It may be used by several goroutines.
+// tail keeps the end of a standard error. It may be used by several goroutines.
 type tail struct {
 	mu   sync.Mutex
 	text []byte // guarded by mu

@@ -84,9 +84,6 @@ func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 // Sessions returns the file of the node's conversations.
 func (n Node) Sessions() string { return filepath.Join(n.path(), "sessions.db") }
 
-// Guests is the directory in which programs of agents keep what lasts over their sessions.
-func (n Node) Guests() string { return filepath.Join(n.path(), "guests") }
-
 // Artifacts returns the directory of the node's artifacts.
 func (n Node) Artifacts() string { return filepath.Join(n.path(), "artifacts") }
 

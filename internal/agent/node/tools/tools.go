@@ -4,6 +4,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"io"
@@ -13,6 +14,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/skill"
 	"symbio/internal/agent/node/exec"
+	"symbio/internal/agent/node/guests"
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peerskill"
 	"symbio/internal/agent/tool/shell"
@@ -62,6 +64,11 @@ func Open(c Config) ([]tool.Tool, io.Closer, error) {
 // Workspaces returns the workspaces that a server makes, with their tools.
 func (c Config) Workspaces(s *transfer.Server) *team.Workspaces {
 	return &team.Workspaces{Server: s, Open: c.openCheckout}
+}
+
+// Programs returns what makes the programs of agents. state is the directory in which their sessions have theirs.
+func (c Config) Programs(state string, l *slog.Logger) func(agent.ProgramConfig) agent.Program {
+	return guests.New(guests.Config{Runner: c.Runner, Sandbox: c.Settings.Sandbox, Dir: c.Dir, Home: c.Home, Getenv: c.Getenv, State: state, Logger: l}).Program
 }
 
 // openCheckout opens a workspace that was made for one agent, as Open

@@ -146,7 +146,7 @@ func (g *Guest) isOwnTool(title string) bool {
 
 // permissions returns the asks of a permission: as the tools of this node by which an agent of ours would do the same, so that
 // the same rules decide. They do nothing: the program does it, in its own box.
-func (g *Guest) permissions(t reported) (all []*ask) {
+func (g *Guest) permissions(t report) (all []*ask) {
 	one := func(name string, args map[string]any) *ask {
 		return &ask{tool: name, args: args, decode: func(real tool.Tool) (tool.Invocation, error) { return t.permission(g, real, name, args), nil }}
 	}
@@ -171,7 +171,7 @@ func (g *Guest) permissions(t reported) (all []*ask) {
 }
 
 // permission returns a call that asks for what the program does itself.
-func (t reported) permission(g *Guest, real tool.Tool, name string, args map[string]any) tool.Invocation {
+func (t report) permission(g *Guest, real tool.Tool, name string, args map[string]any) tool.Invocation {
 	inv := tool.Invocation{
 		Args:     args,
 		ReadOnly: name == "Read",
@@ -189,7 +189,7 @@ func (t reported) permission(g *Guest, real tool.Tool, name string, args map[str
 }
 
 // change returns the change that the program says it makes to the file of a call.
-func (t reported) change(args map[string]any) tool.FileDiff {
+func (t report) change(args map[string]any) tool.FileDiff {
 	path, _ := args["file_path"].(string)
 	for _, c := range t.content {
 		if c.Diff == nil || c.Diff.Path != path {

@@ -14,33 +14,26 @@ import (
 	"sync"
 	"time"
 
-	"symbio/agent/definition"
+	"symbio/agent"
 	"symbio/agent/llm"
-	"symbio/security/sandbox"
 )
 
 // Host starts the programs of guests on a node. It may be called by many goroutines.
 type Host interface {
 	// Start starts a program. It blocks until the program runs; ctx bounds the start, not the program. The error says what is
 	// missing and how to mend it.
-	Start(ctx context.Context, o Order) (*Running, error)
+	Start(ctx context.Context, o Order) (*Process, error)
 }
 
 // Order is a program to start.
 type Order struct {
-	Name    string // of the agent, for people
-	Program definition.Program
-	Dir     string // where it works: absolute
-	// Session names the state that programs of the same session share, such as their home; "" = none is kept.
-	Session string
-	// Constrain is what the program may do of the node's policy for commands.
-	Constrain func(sandbox.Policy) sandbox.Policy
+	agent.ProgramConfig
 	// Serve answers one connection of the program to the MCP server of its agent, until ctx or the connection ends.
 	Serve func(ctx context.Context, c net.Conn)
 }
 
-// Running is a program that was started.
-type Running struct {
+// Process is a program that was started.
+type Process struct {
 	In  io.Writer
 	Out io.Reader
 	// End ends the program with all that it started, and returns when they have ended. It may be called several times.
@@ -53,25 +46,11 @@ type Running struct {
 	Notes string
 }
 
-// Config sets up a Guest.
-type Config struct {
-	Host    Host
-	Program definition.Program
-	// Order returns the program to start, without Program and Serve. It is called at each start.
-	Order func() Order
-	// ReadOnly reports whether the agent only reads now: then so does the program. Mode is the agent's mode.
-	ReadOnly func() bool
-	Mode     func() string
-	// Notice tells people of something that they may not expect.
-	Notice func(text string)
-	// Own are the names of the tools that the program does not get by MCP, because it has such tools itself.
-	Own []string
-}
-
-// Guest is a program as a model. It implements llm.Model and llm.Windower. One request runs at a time; Close and Settle wait
+// Guest is a program as a model. It implements agent.Program and llm.Windower. One request runs at a time; Close and Settle wait
 // for it. Its program starts with the first request, and again when it has ended.
 type Guest struct {
-	cfg  Config
+	host Host
+	cfg  agent.ProgramConfig
 	busy chan struct{} // has room for the one that asks it
 
 	live  *program // of the holder of busy; nil = none runs
@@ -85,8 +64,8 @@ type Guest struct {
 }
 
 // New returns a Guest. It starts nothing.
-func New(cfg Config) *Guest {
-	return &Guest{cfg: cfg, busy: make(chan struct{}, 1), asks: map[string]*ask{}}
+func New(host Host, cfg agent.ProgramConfig) *Guest {
+	return &Guest{host: host, cfg: cfg, busy: make(chan struct{}, 1), asks: map[string]*ask{}}
 }
 
 // Name returns acp: and the name of the program.
@@ -118,7 +97,7 @@ func (g *Guest) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 			yield(llm.Chunk{}, err)
 			return
 		}
-		if !yield(llm.Chunk{}, nil) { // it has the request: from here on its end is that of an answer which had begun
+		if !yield(llm.Chunk{}, nil) { // from here on the answer has begun
 			return
 		}
 		g.live.relay(ctx, llm.NewCallIDs(r.Messages), yield)
@@ -159,14 +138,14 @@ func (g *Guest) give(ctx context.Context, r llm.Request) error {
 		}
 		g.live = p
 	}
-	text, images := promptText(r, begin, p.fresh)
-	if p.fresh && begin > 0 {
+	text, images := promptText(r, begin, p.session.fresh)
+	if p.session.fresh && begin > 0 {
 		g.cfg.Notice(g.Name() + " begins a new session of its own, with the record of this one as its context.")
 	}
-	if !p.fresh && again {
+	if !p.session.fresh && again {
 		text = "Your program ended in the middle of this task. Look at what is done already, and go on.\n\n" + text
 	}
-	p.fresh, g.least = false, begin
+	p.session.fresh, g.least = false, begin
 	p.setMode(ctx)
 	g.mu.Lock()
 	g.now = p

@@ -25,15 +25,11 @@ const startTime = 2 * time.Minute
 // program is a running program and its session. The holder of Guest.busy uses it, and the connection's goroutines call handle.
 type program struct {
 	guest    *Guest
-	run      *Running
+	run      *Process
 	gate     *gate
 	conn     *acp.Connection
-	can      acp.AgentCapabilities
-	modes    *acp.SessionModeState
-	mode     string // that it was told last
-	dir      string // where it works
 	readOnly bool
-	fresh    bool    // its session was told nothing yet
+	session  session
 	prompt   *prompt // nil = it has nothing to do
 
 	items     chan item
@@ -42,11 +38,21 @@ type program struct {
 	reports   reports
 
 	mu      sync.Mutex
-	session acp.SessionId // guarded by mu
-	working bool          // a prompt runs; guarded by mu
-	cost    float64       // of the session so far; guarded by mu
-	spent   float64       // of them, those of the present prompt; guarded by mu
+	working bool // a prompt runs; guarded by mu
+	bill    bill // guarded by mu
 }
+
+// session is the session of a program.
+type session struct {
+	id    acp.SessionId // guarded by program.mu
+	can   acp.AgentCapabilities
+	modes *acp.SessionModeState
+	mode  string // the last that the program was told
+	fresh bool   // it was told nothing yet
+}
+
+// bill is the cost of a session as the program reports it, in its currency: the whole, and the part that no usage has yet.
+type bill struct{ whole, due float64 }
 
 // prompt is what a program works on.
 type prompt struct {
@@ -79,17 +85,15 @@ type notes struct {
 func (g *Guest) start(ctx context.Context, begin int) (*program, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	order := g.cfg.Order()
-	order.Program, order.Serve = g.cfg.Program, g.serve
 	readOnly := g.cfg.ReadOnly()
-	run, err := g.cfg.Host.Start(ctx, order)
+	run, err := g.host.Start(ctx, Order{g.cfg, g.serve})
 	if err != nil {
 		return nil, g.fail(llm.ErrUnavailable, err.Error())
 	}
-	p := &program{guest: g, run: run, gate: newGate(run.Out), dir: order.Dir, readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
+	p := &program{guest: g, run: run, gate: newGate(run.Out), readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
 	p.conn = acp.NewConnection(p.handle, run.In, p.gate)
 	p.conn.SetLogger(slog.New(slog.DiscardHandler))
-	if err := p.open(ctx, order, begin); err != nil {
+	if err := p.open(ctx, begin); err != nil {
 		why := p.why(err)
 		p.end()
 		return nil, g.fail(why.kind, why.text)
@@ -98,7 +102,8 @@ func (g *Guest) start(ctx context.Context, begin int) (*program, error) {
 }
 
 // open makes or loads the session.
-func (p *program) open(ctx context.Context, order Order, begin int) error {
+func (p *program) open(ctx context.Context, begin int) error {
+	g := &p.guest.cfg
 	hello, err := acp.SendRequest[acp.InitializeResponse](p.conn, ctx, acp.AgentMethodInitialize, acp.InitializeRequest{
 		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "symbio", Version: "1"},
 		ClientCapabilities: acp.ClientCapabilities{Fs: acp.FileSystemCapabilities{ReadTextFile: true, WriteTextFile: true}, Terminal: true},
@@ -109,35 +114,35 @@ func (p *program) open(ctx context.Context, order Order, begin int) error {
 	if hello.ProtocolVersion != acp.ProtocolVersionNumber {
 		return fmt.Errorf("it speaks version %d of ACP, and this node version %d", hello.ProtocolVersion, acp.ProtocolVersionNumber)
 	}
-	p.can = hello.AgentCapabilities
+	p.session.can = hello.AgentCapabilities
 	servers := []acp.McpServer{}
 	if argv := p.run.MCP; len(argv) > 0 {
 		servers = append(servers, acp.McpServer{Stdio: &acp.McpServerStdio{Name: "symbio", Command: argv[0], Args: argv[1:], Env: []acp.EnvVariable{}}})
 	}
 	var last notes
 	known := p.run.Notes != "" && private.ReadJSON(p.run.Notes, maxNotes, &last) == nil && last.Session != ""
-	if known && p.can.LoadSession && begin >= last.Least {
+	if known && p.session.can.LoadSession && begin >= last.Least {
 		p.setSession(acp.SessionId(last.Session))
 		loaded, err := acp.SendRequest[acp.LoadSessionResponse](p.conn, ctx, acp.AgentMethodSessionLoad,
-			acp.LoadSessionRequest{SessionId: acp.SessionId(last.Session), Cwd: order.Dir, McpServers: servers})
+			acp.LoadSessionRequest{SessionId: acp.SessionId(last.Session), Cwd: g.Dir, McpServers: servers})
 		if err == nil {
-			p.modes = loaded.Modes
+			p.session.modes = loaded.Modes
 			return nil
 		}
 		if p.ended() {
 			return err
 		}
 	}
-	made, err := acp.SendRequest[acp.NewSessionResponse](p.conn, ctx, acp.AgentMethodSessionNew, acp.NewSessionRequest{Cwd: order.Dir, McpServers: servers})
+	made, err := acp.SendRequest[acp.NewSessionResponse](p.conn, ctx, acp.AgentMethodSessionNew, acp.NewSessionRequest{Cwd: g.Dir, McpServers: servers})
 	if err != nil {
 		return err
 	}
 	p.setSession(made.SessionId)
-	p.fresh, p.modes = true, made.Modes
-	if order.Program.Model != "" && made.Models != nil {
+	p.session.fresh, p.session.modes = true, made.Modes
+	if g.Program.Model != "" && made.Models != nil {
 		if err := p.conn.SendRequestNoResult(ctx, acp.AgentMethodSessionSetModel,
-			acp.UnstableSetSessionModelRequest{SessionId: made.SessionId, ModelId: acp.UnstableModelId(order.Program.Model)}); err != nil {
-			return fmt.Errorf("the model %s: %w", order.Program.Model, err)
+			acp.UnstableSetSessionModelRequest{SessionId: made.SessionId, ModelId: acp.UnstableModelId(g.Program.Model)}); err != nil {
+			return fmt.Errorf("the model %s: %w", g.Program.Model, err)
 		}
 	}
 	return nil
@@ -146,20 +151,20 @@ func (p *program) open(ctx context.Context, order Order, begin int) error {
 func (p *program) setSession(id acp.SessionId) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.session = id
+	p.session.id = id
 }
 
 // setMode tells the program the agent's mode, if it has one of that name.
 func (p *program) setMode(ctx context.Context) {
-	mode := p.guest.cfg.Mode()
-	if p.modes == nil || mode == p.mode {
+	mode := string(p.guest.cfg.Mode())
+	if p.session.modes == nil || mode == p.session.mode {
 		return
 	}
-	for _, m := range p.modes.AvailableModes {
+	for _, m := range p.session.modes.AvailableModes {
 		if modeOf(string(m.Id)) == mode {
-			err := p.conn.SendRequestNoResult(ctx, acp.AgentMethodSessionSetMode, acp.SetSessionModeRequest{SessionId: p.session, ModeId: m.Id})
+			err := p.conn.SendRequestNoResult(ctx, acp.AgentMethodSessionSetMode, acp.SetSessionModeRequest{SessionId: p.session.id, ModeId: m.Id})
 			if err == nil {
-				p.mode = mode
+				p.session.mode = mode
 			}
 			return
 		}
@@ -167,7 +172,7 @@ func (p *program) setMode(ctx context.Context) {
 }
 
 // modeOf returns the agent's mode that a mode of a program means: plan, edits or ask; "" = none of them. The modes in which
-// programs ask for nothing are none: the rules of the agent decide of what it asks.
+// programs ask for nothing are none: the agent's rules decide.
 func modeOf(id string) string {
 	switch strings.ToLower(id) {
 	case "plan", "architect", "read-only", "readonly":
@@ -184,15 +189,15 @@ func modeOf(id string) string {
 func (p *program) begin(text string, images []llm.Image) {
 	blocks := []acp.ContentBlock{acp.TextBlock(text)}
 	for _, i := range images {
-		if p.can.PromptCapabilities.Image {
+		if p.session.can.PromptCapabilities.Image {
 			blocks = append(blocks, acp.ImageBlock(base64.StdEncoding.EncodeToString(i.Data), i.Type))
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background()) // it lasts over many requests; cancel ends it
 	now := &prompt{stop: stop, ended: make(chan struct{})}
 	p.mu.Lock()
-	id := p.session
-	p.working, p.spent = true, 0
+	id := p.session.id
+	p.working, p.bill.due = true, 0
 	p.mu.Unlock()
 	p.prompt = now
 	if p.run.Notes != "" {
@@ -220,7 +225,7 @@ func (p *program) cancel() {
 		p.next = nil
 	}
 	p.mu.Lock()
-	id := p.session
+	id := p.session.id
 	p.mu.Unlock()
 	_ = p.conn.SendNotification(context.Background(), acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: id}) // else it is ended below
 	late := time.NewTimer(settleTime)
@@ -322,7 +327,7 @@ func (p *program) pass(it item, ids *llm.CallIDs, yield func(llm.Chunk, error) b
 		if len(p.items) == 0 {
 			break
 		}
-		if it = <-p.items; it.ask == nil { // what it says behind its calls is for the next answer
+		if it = <-p.items; it.ask == nil { // a text behind its calls is for the next answer
 			p.next = &it
 			break
 		}
@@ -345,8 +350,8 @@ func (p *program) usage(reported *acp.Usage) *llm.Usage {
 	p.prompt.counted += u.Output
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.spent > 0 {
-		u.Cost, p.spent = new(p.spent), 0
+	if p.bill.due > 0 {
+		u.Cost, p.bill.due = new(p.bill.due), 0
 	}
 	return u
 }
@@ -379,7 +384,7 @@ type failure struct {
 // authRequired is ACP's code for a program that wants a login.
 const authRequired = -32000
 
-// maxWhy is the length of what people are told of an error of a program, in bytes.
+// maxWhy is the length of the text about an error of a program, in bytes.
 const maxWhy = 600
 
 // why returns the reason of an error of the connection.

@@ -11,15 +11,15 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// The limits of what is kept of the calls that a program reports.
+// The limits of reports.
 const (
 	maxReported = 256       // calls that have not ended
 	maxTitle    = 300       // bytes
 	maxOutput   = 256 << 10 // bytes of the output of one
 )
 
-// reported is a call of the program's own tools, as it reports it.
-type reported struct {
+// report is a call of the program's own tools, as it reports it.
+type report struct {
 	title   string
 	kind    acp.ToolKind
 	input   any
@@ -32,23 +32,23 @@ type reported struct {
 // reports are the reported calls that have not ended. The zero value is usable, by many goroutines.
 type reports struct {
 	mu  sync.Mutex
-	all map[acp.ToolCallId]reported // guarded by mu
+	all map[acp.ToolCallId]report // guarded by mu
 }
 
 // known returns a call with what was reported of it before and now.
-func (r *reports) known(u acp.ToolCallUpdate) reported {
+func (r *reports) known(u acp.ToolCallUpdate) report {
 	return r.update(acp.SessionToolCallUpdate{ToolCallId: u.ToolCallId, Title: u.Title, Kind: u.Kind, RawInput: u.RawInput, RawOutput: u.RawOutput,
 		Content: u.Content, Locations: u.Locations, Status: u.Status})
 }
 
 // begin keeps a new call.
-func (r *reports) begin(c *acp.SessionUpdateToolCall) reported {
+func (r *reports) begin(c *acp.SessionUpdateToolCall) report {
 	return r.update(acp.SessionToolCallUpdate{ToolCallId: c.ToolCallId, Title: &c.Title, Kind: &c.Kind, RawInput: c.RawInput, RawOutput: c.RawOutput,
 		Content: c.Content, Locations: c.Locations, Status: &c.Status})
 }
 
 // update returns a call with what has changed, and keeps it unless it has ended.
-func (r *reports) update(u acp.SessionToolCallUpdate) reported {
+func (r *reports) update(u acp.SessionToolCallUpdate) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.all[u.ToolCallId]
@@ -76,7 +76,7 @@ func (r *reports) update(u acp.SessionToolCallUpdate) reported {
 		delete(r.all, u.ToolCallId)
 	case len(r.all) < maxReported:
 		if r.all == nil {
-			r.all = map[acp.ToolCallId]reported{}
+			r.all = map[acp.ToolCallId]report{}
 		}
 		r.all[u.ToolCallId] = t
 	}
@@ -84,7 +84,7 @@ func (r *reports) update(u acp.SessionToolCallUpdate) reported {
 }
 
 // text returns an argument of the call; "" = it has none, or it is no text. A command may be a list of words.
-func (t reported) text(name string) string {
+func (t report) text(name string) string {
 	args, _ := t.input.(map[string]any)
 	switch v := args[name].(type) {
 	case string:
@@ -101,7 +101,7 @@ func (t reported) text(name string) string {
 }
 
 // paths returns the files that the call is about, as its diffs, its places and its arguments name them.
-func (t reported) paths() (all []string) {
+func (t report) paths() (all []string) {
 	for _, c := range t.content {
 		if c.Diff != nil {
 			all = append(all, c.Diff.Path)
@@ -120,7 +120,7 @@ func (t reported) paths() (all []string) {
 }
 
 // said returns the output of the call as text.
-func (t reported) said() string {
+func (t report) said() string {
 	var b strings.Builder
 	for _, c := range t.content {
 		if c.Content != nil && c.Content.Content.Text != nil {

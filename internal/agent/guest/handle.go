@@ -15,7 +15,7 @@ func (p *program) handle(ctx context.Context, method string, raw json.RawMessage
 		SessionID acp.SessionId `json:"sessionId"`
 	}
 	p.mu.Lock()
-	own := p.session
+	own := p.session.id
 	p.mu.Unlock()
 	if json.Unmarshal(raw, &to) != nil || to.SessionID != own {
 		p.gate.release(len(raw))
@@ -87,8 +87,8 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 		it.ask = p.plan(u.Plan.Entries)
 	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil:
 		p.mu.Lock()
-		if more := u.UsageUpdate.Cost.Amount - p.cost; more > 0 {
-			p.cost, p.spent = p.cost+more, p.spent+more
+		if more := u.UsageUpdate.Cost.Amount - p.bill.whole; more > 0 {
+			p.bill = bill{p.bill.whole + more, p.bill.due + more}
 		}
 		p.mu.Unlock()
 	}
@@ -98,7 +98,7 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 }
 
 // step returns the ask that notes a call of the program's own tools when it has ended; nil before.
-func (p *program) step(status acp.ToolCallStatus, t reported) *ask {
+func (p *program) step(status acp.ToolCallStatus, t report) *ask {
 	if status != acp.ToolCallStatusCompleted && status != acp.ToolCallStatusFailed || p.guest.isOwnTool(t.title) {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/coder/acp-go-sdk"
-	"mvdan.cc/sh/v3/syntax"
 
 	"symbio/agent/tool"
 	"symbio/internal/security/lazyregexp"
@@ -87,13 +86,7 @@ type terminal struct {
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // quote returns a word for the shell.
-func quote(word string) string {
-	quoted, err := syntax.Quote(word, syntax.LangBash)
-	if err != nil {
-		return "''" // it has a zero byte, which no command can be given
-	}
-	return quoted
-}
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // script returns the command of a terminal for the agent's Bash.
 func script(r acp.CreateTerminalRequest, dir string) (string, error) {
@@ -120,7 +113,7 @@ func script(r acp.CreateTerminalRequest, dir string) (string, error) {
 
 // openTerminal runs a command by the agent's Bash, and does not wait for it.
 func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
-	line, err := script(r, p.dir)
+	line, err := script(r, p.guest.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -11,16 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/agent"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
 
-// The tools that only a guest has. ActionTool asks whether it may do something that no tool of this node does; StepTool notes
-// what it has done, and needs no permission, since it does nothing.
-const (
-	ActionTool = "GuestAction"
-	StepTool   = "GuestStep"
-)
+// ActionTool is the name of the tool by which a program asks whether it may do something that no tool of this node does.
+const ActionTool = "GuestAction"
 
 type actionArgs struct {
 	Action string `json:"action" jsonschema:"The action, in the program's words."`
@@ -30,32 +27,32 @@ type actionArgs struct {
 
 var (
 	actionKind = tool.NewKind[actionArgs](tool.Spec{Name: ActionTool, Description: "The program asks whether it may do something by a tool of its own."})
-	stepKind   = tool.NewKind[actionArgs](tool.Spec{Name: StepTool, Description: "The program has done something by a tool of its own.", ReadOnly: true})
+	stepKind   = tool.NewKind[actionArgs](tool.Spec{Name: agent.StepTool, Description: "The program has done something by a tool of its own.", ReadOnly: true})
 )
 
-// Tools returns the tools of a guest: those in all, which also do what its program asks for, ActionTool and StepTool.
+// Tools returns the tools of a guest: those in all, which also do what its program asks for, ActionTool and agent.StepTool.
 func (g *Guest) Tools(all []tool.Tool) []tool.Tool {
 	gone := func(context.Context, actionArgs) tool.Result {
 		return tool.Result{Text: "the program that asked for it has ended", IsError: true}
 	}
-	out := []tool.Tool{held{actionKind.New(gone), g}, held{stepKind.New(gone), g}}
+	out := []tool.Tool{askTool{actionKind.New(gone), g}, askTool{stepKind.New(gone), g}}
 	for _, t := range all {
 		if slices.Contains([]string{"Bash", "Read", "Write", "Edit", "WebFetch"}, t.Spec().Name) {
-			t = held{t, g}
+			t = askTool{t, g}
 		}
 		out = append(out, t)
 	}
 	return out
 }
 
-// held is a tool that also serves the asks of a guest.
-type held struct {
+// askTool is a tool that also serves the asks of a guest.
+type askTool struct {
 	tool.Tool
 	guest *Guest
 }
 
 // Decode decodes a call of the tool, or finds the ask of a call.
-func (h held) Decode(raw json.RawMessage) (tool.Invocation, error) {
+func (h askTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	var marked struct {
 		Key string `json:"guest_call"`
 	}
@@ -88,9 +85,9 @@ func hasBox(_ context.Context, b permission.Box) bool { return b == permission.B
 func keeps(context.Context, *permission.FileDenials) bool { return true }
 
 // step returns the ask that notes a call of the program's own tools.
-func (t reported) step() *ask {
+func (t report) step() *ask {
 	args := map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input}
-	return &ask{tool: StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
+	return &ask{tool: agent.StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
 		return tool.Invocation{Args: args, ReadOnly: true, Run: func(context.Context) tool.Result {
 			r := tool.Result{Text: t.said(), IsError: t.failed}
 			if paths := t.paths(); len(paths) > 0 {

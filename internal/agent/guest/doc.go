@@ -5,7 +5,7 @@
 // conversation: whenever the program wants something of its client, such as a permission, a file, a terminal or a tool of
 // the community, the answer to the present request ends with that as a call. The agent's tool.Set judges, asks, records and
 // runs it as any other call, and the next request brings the result back to the program, which goes on. So rules, guardrails,
-// modes, approvals, budgets, sessions, steering, lending and the tree are those of all agents, and none of them knows of ACP.
+// modes, approvals, budgets, sessions, steering, lending and the tree need to know nothing of ACP.
 //
 // Guarantees: nothing that the program sends runs before the agent's stages have let it. The program has no other tools of
 // this node. Its messages are hostile input: at most 256 messages and 32 MiB of them wait at a time, one is at most 8 MiB,

@@ -9,15 +9,16 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"symbio/agent"
 	"symbio/agent/llm"
 )
 
-// served returns the tools that the program has by MCP: those of the agent that it does not have itself.
+// served returns the tools that the program has by MCP: the agent's, without the ones like its own.
 func (g *Guest) served() []llm.ToolSpec {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(g.tools), func(t llm.ToolSpec) bool {
-		return t.Name == ActionTool || t.Name == StepTool || t.Name == "Plan" || slices.Contains(g.cfg.Own, t.Name)
+		return t.Name == ActionTool || t.Name == agent.StepTool || t.Name == "Plan" || slices.Contains(g.cfg.Own, t.Name)
 	})
 }
 

@@ -17,13 +17,14 @@ import (
 	"github.com/coder/acp-go-sdk"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"symbio/agent"
 	"symbio/agent/conversation"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/guest"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/internal/agent/guest"
 	"symbio/security/permission"
 )
 
@@ -99,7 +100,7 @@ type host struct {
 	out     *io.PipeWriter // of the latest program
 }
 
-func (h *host) Start(_ context.Context, o guest.Order) (*guest.Running, error) {
+func (h *host) Start(_ context.Context, o guest.Order) (*guest.Process, error) {
 	h.starts++
 	fromNode, in := io.Pipe()
 	out, toNode := io.Pipe()
@@ -111,7 +112,7 @@ func (h *host) Start(_ context.Context, o guest.Order) (*guest.Running, error) {
 		go o.Serve(context.Background(), there)
 		return here
 	}
-	return &guest.Running{In: in, Out: out, Said: func() string { return "its last words" }, Notes: h.notes,
+	return &guest.Process{In: in, Out: out, Said: func() string { return "its last words" }, Notes: h.notes,
 		End: func() { toNode.Close(); fromNode.Close() }}, nil
 }
 
@@ -154,10 +155,9 @@ func (at *place) open(t *testing.T, policy permission.Policy, past []llm.Message
 	for _, f := range files.Tools() {
 		own = append(own, f.Spec().Name)
 	}
-	at.guest = guest.New(guest.Config{
-		Host: at.host, Program: definition.Program{Command: []string{"/opt/bin/parrot", "acp"}}, Own: own,
-		Order:    func() guest.Order { return guest.Order{Name: "parrot", Dir: at.dir} },
-		ReadOnly: func() bool { return at.plan }, Mode: func() string { return map[bool]string{true: "plan", false: "ask"}[at.plan] },
+	at.guest = guest.New(at.host, agent.ProgramConfig{
+		Name: "parrot", Dir: at.dir, Program: definition.Program{Command: []string{"/opt/bin/parrot", "acp"}}, Own: own,
+		ReadOnly: func() bool { return at.plan }, Mode: func() agent.Mode { return map[bool]agent.Mode{true: agent.ModePlan, false: agent.ModeAsk}[at.plan] },
 		Notice: func(text string) { at.notices = append(at.notices, text) },
 	})
 	t.Cleanup(at.guest.Close)
@@ -353,7 +353,7 @@ func TestTerminalsRunByTheBashOfTheAgent(t *testing.T) {
 	}
 }
 
-// What the program does by itself is in the record as calls with results, in the order in which it happened.
+// The own actions of a program are in the record as calls with results, in their order.
 func TestOwnToolsOfTheProgramAreNoted(t *testing.T) {
 	p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {
 		p.say(ctx, "before ")
@@ -368,7 +368,7 @@ func TestOwnToolsOfTheProgramAreNoted(t *testing.T) {
 	if err != nil || reply.Text != "after" || at.texts.String() != "before after" {
 		t.Fatalf("%q, %q, %v", reply.Text, at.texts.String(), err)
 	}
-	if len(at.results) != 1 || at.results[0].Name != guest.StepTool || at.results[0].Text != "a.txt" || at.results[0].IsError {
+	if len(at.results) != 1 || at.results[0].Name != agent.StepTool || at.results[0].Text != "a.txt" || at.results[0].IsError {
 		t.Fatalf("noted %+v", at.results)
 	}
 }

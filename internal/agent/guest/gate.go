@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// The limits of what a program has sent and nothing has taken yet.
+// The limits of messages that wait to be taken.
 const (
 	maxMessage  = 8 << 20 // of one message, in bytes
 	maxMessages = 256
@@ -99,7 +99,7 @@ func (g *gate) release(bytes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waiting--; g.waiting <= 0 {
-		g.waiting, bytes = 0, g.bytes // the lengths of parameters are less than those of messages
+		g.waiting, bytes = 0, g.bytes // a message is longer than its parameters
 	}
 	g.bytes = max(0, g.bytes-bytes)
 	g.changed.Broadcast()
