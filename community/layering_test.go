@@ -42,14 +42,14 @@ var homes = map[string][]string{
 	"filippo.io/age":                    {"security/passphrase"},
 	"google.golang.org/grpc":            {"transport/grpcpeer", "proto", "agent/node", "cmd"}, // proto: generated stubs; node and cmd: the control socket
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
-	"github.com/coder/acp-go-sdk":       {"internal/agent/guest", "cmd/symbio/internal/acpcmd"},
+	"github.com/coder/acp-go-sdk":       {"agent/guest", "cmd/symbio/internal/acpcmd"},
 	"github.com/coder/websocket":        {"transport/websocket"},
 	"github.com/hashicorp/memberlist":   {"transport/grpcpeer"},
 	"github.com/segmentio/encoding":     {"community", "security/strictjson"}, // many times as fast as encoding/json; the MCP SDK brings it
 	"github.com/miekg/dns":              {"discovery/mdns"},
 	"github.com/spf13/cobra":            {"cmd"},
 	"modernc.org/sqlite":                {"agent/session/sqlite"},
-	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "internal/agent/guest", "cmd/symbio/internal/demo"}, // demo: the tour brings a server; guest: programs of agents have one
+	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "agent/guest", "cmd/symbio/internal/demo"}, // demo: the tour brings a server; guest: programs of agents have one
 	"mvdan.cc/sh":                       {"security/permission"},
 	"github.com/kljensen/snowball":      {"skills/search"},
 	"go.opentelemetry.io":               {"agent/node/telemetry"},
