@@ -79,7 +79,7 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	if err := i.record.log.Load().SetKeep(i.order.Session.Keep); err != nil { // the end of the failed agent has unset it
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
-	if at, err := i.worktree.open(&i.factory.cfg, i.order, i.guest != nil, i.self, &i.events); err != nil {
+	if at, err := i.worktree.open(&i.factory.cfg, i.order, i.program != nil, i.self, &i.events); err != nil {
 		return nil, err
 	} else if at != nil {
 		i.order.Workspace, i.permissions.dir = at, at.Dir

@@ -28,7 +28,8 @@ const StepTool = "GuestStep"
 type ProgramConfig struct {
 	Name    string // of the definition, for people
 	Program definition.Program
-	Dir     string // where it works: absolute
+	// Dir returns the directory in which it works, an absolute path; it is known when the agent runs.
+	Dir func() string
 	// Session returns the id of the agent's session; "" = it has none.
 	Session func() string
 	// Constrain returns what the program may do of the node's policy for commands. It looks for denied files, which may take some 0.4 s.
@@ -45,7 +46,8 @@ type ProgramConfig struct {
 // newProgram returns the program of an instance. The instance need not be complete yet.
 func newProgram(i *instance) Program {
 	c := ProgramConfig{
-		Name: i.order.Definition.Name, Program: i.order.Definition.Program, Dir: i.order.Workspace.Dir, Notice: i.events.notice,
+		Name: i.order.Definition.Name, Program: i.order.Definition.Program, Notice: i.events.notice,
+		Dir:       func() string { return i.order.Workspace.Dir },
 		Session:   func() string { return i.record.info().ID },
 		Constrain: i.constrainProgram,
 		ReadOnly:  func() bool { return i.settings.onlyReads() != "" },

@@ -113,7 +113,7 @@ func script(r acp.CreateTerminalRequest, dir string) (string, error) {
 
 // openTerminal runs a command by the agent's Bash, and does not wait for it.
 func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
-	line, err := script(r, p.guest.cfg.Dir)
+	line, err := script(r, p.guest.cfg.Dir())
 	if err != nil {
 		return nil, err
 	}

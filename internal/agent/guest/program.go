@@ -124,7 +124,7 @@ func (p *program) open(ctx context.Context, begin int) error {
 	if known && p.session.can.LoadSession && begin >= last.Least {
 		p.setSession(acp.SessionId(last.Session))
 		loaded, err := acp.SendRequest[acp.LoadSessionResponse](p.conn, ctx, acp.AgentMethodSessionLoad,
-			acp.LoadSessionRequest{SessionId: acp.SessionId(last.Session), Cwd: g.Dir, McpServers: servers})
+			acp.LoadSessionRequest{SessionId: acp.SessionId(last.Session), Cwd: g.Dir(), McpServers: servers})
 		if err == nil {
 			p.session.modes = loaded.Modes
 			return nil
@@ -133,7 +133,7 @@ func (p *program) open(ctx context.Context, begin int) error {
 			return err
 		}
 	}
-	made, err := acp.SendRequest[acp.NewSessionResponse](p.conn, ctx, acp.AgentMethodSessionNew, acp.NewSessionRequest{Cwd: g.Dir, McpServers: servers})
+	made, err := acp.SendRequest[acp.NewSessionResponse](p.conn, ctx, acp.AgentMethodSessionNew, acp.NewSessionRequest{Cwd: g.Dir(), McpServers: servers})
 	if err != nil {
 		return err
 	}

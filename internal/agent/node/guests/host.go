@@ -107,7 +107,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Process, err 
 	if err != nil {
 		return nil, err
 	}
-	box, err := h.cfg.Runner.Box(h.cfg.Sandbox, o.Dir != h.cfg.Dir) // what is for another node is held in any case
+	box, err := h.cfg.Runner.Box(h.cfg.Sandbox, o.Dir() != h.cfg.Dir) // what is for another node is held in any case
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (h *Host) Start(ctx context.Context, o guest.Order) (_ *guest.Process, err 
 	for _, port := range proxy.Loopback() {
 		inside = append(inside, "--port", fmt.Sprint(port))
 	}
-	spec := sandbox.Spec{Argv: append(append(inside, sockets, "--"), argv...), Dir: o.Dir, Keep: maxSaid, Flood: maxOutput,
+	spec := sandbox.Spec{Argv: append(append(inside, sockets, "--"), argv...), Dir: o.Dir(), Keep: maxSaid, Flood: maxOutput,
 		Env: append(h.environment(o.Program, path), "HOME="+home), Temp: temp}
 	said := &tail{}
 	spec.Stderr = said
@@ -226,11 +226,11 @@ func (h *Host) copyLogin(files []string, home string) error {
 // policy returns what a program may do: at most the work of a command in its directory, with its sockets and a network of its
 // own.
 func (h *Host) policy(o guest.Order, sockets string) (sandbox.Policy, error) {
-	p, err := h.cfg.Sandbox.Policy(o.Dir, h.cfg.Home)
+	p, err := h.cfg.Sandbox.Policy(o.Dir(), h.cfg.Home)
 	if err != nil {
 		return p, err
 	}
-	work, err := sandbox.Standard(o.Dir)
+	work, err := sandbox.Standard(o.Dir())
 	if err != nil {
 		return p, err
 	}
