@@ -29,6 +29,7 @@ import (
 type fakeNode struct {
 	symbiov1.ControlClient
 	err     error // of the next dial
+	on      []string
 	opened  []*symbiov1.RunRequest
 	sent    []string // what the conversations were told after that
 	answers []*symbiov1.AnswerRequest
@@ -62,6 +63,10 @@ func (s *fakeStream) Send(r *symbiov1.ConverseRequest) error {
 	switch {
 	case r.GetOpen() != nil:
 		s.node.opened = append(s.node.opened, r.GetOpen())
+		if len(r.GetOpen().GetOn()) > 0 {
+			s.first <- &symbiov1.Event{Json: eventtest.Line("notice", "n", "a", `{"text":"a works on node b"}`)}
+			break
+		}
 		id := cmp.Or(r.GetOpen().GetSession(), fmt.Sprintf("s%d", len(s.node.opened)))
 		s.first <- &symbiov1.Event{Json: eventtest.Line("session", "n", "a", `{"id":"`+id+`"}`)}
 		s.first <- &symbiov1.Event{Json: eventtest.Line("settings", "n", "a", `{"mode":"`+r.GetOpen().GetMode()+`"}`)}
@@ -69,6 +74,8 @@ func (s *fakeStream) Send(r *symbiov1.ConverseRequest) error {
 		s.node.sent = append(s.node.sent, r.GetNext().GetText())
 	case r.GetInterrupt() != nil:
 		s.node.sent = append(s.node.sent, "interrupt")
+	case r.GetApply() != nil:
+		s.node.sent = append(s.node.sent, "apply")
 	case r.GetSettings() != nil:
 		s.node.sent = append(s.node.sent, "mode "+r.GetSettings().GetMode())
 	}
@@ -134,7 +141,7 @@ func edit(t *testing.T, n *fakeNode) *editor {
 	served := make(chan error, 1)
 	go func() {
 		served <- Serve(t.Context(), env, Options{
-			Open: &symbiov1.RunRequest{Agent: "reviewer"},
+			Open: &symbiov1.RunRequest{Agent: "reviewer", On: n.on},
 			Find: func(_ context.Context, dir, node string) (string, error) { return "kitchen", nil },
 			dial: func(string) (symbiov1.ControlClient, *grpc.ClientConn, error) { return n, nil, n.err },
 		})
@@ -390,6 +397,63 @@ func TestPromptFailsWhenNodeIsGone(t *testing.T) {
 		n.emit("result", `{"status":"done","tasks":2}`)
 		if r := <-ended; r.error != nil {
 			t.Error(r.error)
+		}
+	})
+}
+
+// The changes of an agent of another node are made after a yes, and the prompt ends when they are.
+func TestChangesOfOtherNodeAreOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{on: []string{"b"}}
+		e := edit(t, n)
+		option := acp.PermissionOptionId("no")
+		e.answer = func(context.Context) acp.RequestPermissionOutcome {
+			return acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: option}}
+		}
+		dir := t.TempDir()
+		s, err := e.NewSession(t.Context(), acp.NewSessionRequest{Cwd: dir, McpServers: []acp.McpServer{}})
+		if err != nil || s.SessionId != "a" || s.Modes != nil || n.opened[0].GetBring() != dir || n.opened[0].GetMode() != "" {
+			t.Fatalf("the session is %+v, %v of %v", s, err, n.opened)
+		}
+		if seen := e.sees(); len(seen) > 0 {
+			t.Errorf("the editor sees %q before it knows the session", seen)
+		}
+		patch := func(file string) string {
+			return `{"dir":"/w","files":[{"path":"` + file + `","change":"change"}],"diff":"--- ` + file + `\n+++ ` + file + `\n@@ -1 +1 @@\n-a\n+b\n"}`
+		}
+		turn := func(events ...string) {
+			t.Helper()
+			ended := e.prompt(t, s.SessionId, "mend it")
+			for _, fields := range events {
+				n.emit("patch", fields)
+			}
+			n.emit("result", `{"status":"done"}`)
+			synctest.Wait()
+			if n.sent[len(n.sent)-1] == "apply" {
+				select {
+				case r := <-ended:
+					t.Errorf("the prompt ended before the changes were made: %+v", r)
+				default:
+				}
+				n.emit("patch", `{"dir":"/w","applied":true}`)
+			}
+			if r := <-ended; r.error != nil || r.StopReason != acp.StopReasonEndTurn {
+				t.Errorf("the prompt ended with %+v", r)
+			}
+		}
+		turn(patch("x"))
+		if seen := strings.Join(e.sees(), "\n"); !strings.Contains(seen, "a works on node b") || !strings.Contains(seen, `"oldText":"a\n"`) || !strings.Contains(seen, "nothing was changed here") {
+			t.Errorf("the editor sees %s", seen)
+		}
+		turn(patch("x")) // the person does not want it
+		turn(strings.Replace(patch("y"), `{"dir"`, `{"why":"y has changed","dir"`, 1))
+		if seen := strings.Join(e.sees(), "\n"); len(e.asked) != 1 || !strings.Contains(seen, "y has changed") {
+			t.Errorf("asked %d times, and the editor sees %s", len(e.asked), seen)
+		}
+		option = "once"
+		turn(patch("z"))
+		if seen := strings.Join(e.sees(), "\n"); len(e.asked) != 2 || !strings.Contains(seen, `"status":"completed"`) {
+			t.Errorf("asked %d times, and the editor sees %s", len(e.asked), seen)
 		}
 	})
 }

@@ -72,6 +72,9 @@ func (s *server) ResumeSession(ctx context.Context, r acp.ResumeSessionRequest) 
 // resume adds a session that goes on with one of the store, unless the connection has it already. The conversation begins with
 // the next prompt: a task that was interrupted does not go on by itself.
 func (s *server) resume(ctx context.Context, id acp.SessionId, dir string) (e *editorSession, i session.Info, err error) {
+	if len(s.options.Open.GetOn()) > 0 {
+		return nil, i, invalid("the sessions of agents of other nodes are on those nodes")
+	}
 	if i, err = s.env.Sessions().Find(ctx, string(id)); err != nil || i.ID != string(id) {
 		return nil, i, &acp.RequestError{Code: notFound, Message: fmt.Sprintf("no node of this machine has kept a session %q", id)}
 	}

@@ -150,7 +150,9 @@ func (s *server) newSession(ctx context.Context, dir, node string, open *symbiov
 	if err != nil {
 		return nil, failure("%s", command.ErrorText(ctx, err))
 	}
-	open.Interactive = true
+	if open.Interactive = true; len(open.GetOn()) > 0 {
+		open.Bring = dir
+	}
 	return newEditorSession(s, dir, name, open), nil
 }
 
@@ -185,11 +187,13 @@ func (s *server) add(dir string, begin func() (*editorSession, error)) error {
 	return nil
 }
 
-// find returns a session of the connection.
+// find returns a session of the connection, which the editor knows.
 func (s *server) find(id acp.SessionId) (*editorSession, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.sessions[id]; e != nil {
+	e := s.sessions[id]
+	s.mu.Unlock()
+	if e != nil {
+		e.show()
 		return e, nil
 	}
 	return nil, &acp.RequestError{Code: notFound, Message: fmt.Sprintf("this connection has no session %q; session/load goes on with an earlier one", id)}
@@ -218,6 +222,9 @@ func (s *server) Prompt(_ context.Context, r acp.PromptRequest) (acp.PromptRespo
 		return acp.PromptResponse{}, err
 	}
 	message, err := messageOf(e.dir, r.Prompt)
+	if err == nil && e.remote && len(message.GetPictures()) > 0 {
+		err = invalid("an agent of another node takes no images")
+	}
 	if err != nil {
 		return acp.PromptResponse{}, err
 	}

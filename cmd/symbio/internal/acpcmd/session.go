@@ -27,21 +27,26 @@ type editorSession struct {
 	id acp.SessionId
 	// dir is the directory in which the agent works, node the name of the node.
 	dir, node string
+	// remote is true for an agent of another node, which works on a copy of dir.
+	remote bool
 	// prompts has a token for each prompt that is answered or waits; the first place is in turn.
 	prompts, turn chan struct{}
 
-	mu sync.Mutex // guards the fields below and the sending side of talk
+	mu sync.Mutex // guards the fields below
 	// open is the request that begins the next conversation. Its session is "" until the node has kept a task of it.
 	open *symbiov1.RunRequest
 	talk *talk // nil = none was begun
 	mode acp.SessionModeId
+	// known is true when the editor knows the id of the session. The updates before that are in early.
+	known bool
+	early []acp.SessionUpdate
 }
 
 // maxPrompts is how many prompts of a session are answered or wait at once. More than one is a program that does not wait.
 const maxPrompts = 8
 
 func newEditorSession(s *server, dir, node string, open *symbiov1.RunRequest) *editorSession {
-	return &editorSession{server: s, id: acp.SessionId(open.GetSession()), dir: dir, node: node, open: open, mode: modeID(open.GetMode()),
+	return &editorSession{server: s, id: acp.SessionId(open.GetSession()), dir: dir, node: node, open: open, mode: modeID(open.GetMode()), remote: len(open.GetOn()) > 0,
 		prompts: make(chan struct{}, maxPrompts), turn: make(chan struct{}, 1)}
 }
 
@@ -84,6 +89,11 @@ func stopReason(e event.Event) (acp.StopReason, error) {
 		return acp.StopReasonEndTurn, nil
 	case "interrupted":
 		return acp.StopReasonCancelled, nil
+	case "failed":
+		if end.Over {
+			return "", failure("the agent is gone: %s\nYour next prompt begins with another one", end.Error)
+		}
+		fallthrough
 	default:
 		return "", failure("%s", end.Error)
 	}
@@ -94,12 +104,13 @@ func (s *editorSession) send(m *symbiov1.NextMessage) (*talk, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.talk != nil && s.talk.alive() {
-		// The error of a stream that has ended comes from done.
-		_ = s.talk.stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: m}})
+		s.talk.tell(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: m}})
 		return s.talk, nil
 	}
 	open := proto.CloneOf(s.open)
-	open.Task, open.Pictures, open.Mode = m.GetText(), m.GetPictures(), string(s.mode)
+	if open.Task, open.Pictures = m.GetText(), m.GetPictures(); !s.remote {
+		open.Mode = string(s.mode)
+	}
 	return s.begin(open)
 }
 
@@ -118,22 +129,43 @@ func (s *editorSession) cancel() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.talk != nil {
-		_ = s.talk.stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
+		s.talk.tell(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
 	}
 }
 
-// update sends an update to the editor. An error ends the connection, which the server notices.
+// update sends an update to the editor, as soon as that knows the session.
 func (s *editorSession) update(u acp.SessionUpdate) {
-	if s.id != "" {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.early = append(s.early, u); s.known {
+		s.sendEarly()
+	}
+}
+
+// show sends the updates that wait: the editor knows the session now.
+func (s *editorSession) show() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = true
+	s.sendEarly()
+}
+
+// sendEarly sends the updates in early. An error ends the connection, which the server notices. The caller holds mu.
+func (s *editorSession) sendEarly() {
+	for _, u := range s.early {
 		_ = s.server.conn.SessionUpdate(s.server.ctx, acp.SessionNotification{SessionId: s.id, Update: u})
 	}
+	s.early = nil
 }
 
 // modeID returns the id of a mode; a conversation without one asks.
 func modeID(mode string) acp.SessionModeId { return acp.SessionModeId(cmp.Or(mode, "ask")) }
 
-// modes returns the modes that there are, and the current one.
+// modes returns the modes that there are, and the current one; nil for an agent of another node, whose definition has the mode.
 func (s *editorSession) modes() *acp.SessionModeState {
+	if s.remote {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &acp.SessionModeState{CurrentModeId: s.mode, AvailableModes: []acp.SessionMode{
@@ -145,7 +177,7 @@ func (s *editorSession) modes() *acp.SessionModeState {
 
 // setMode changes the mode, from the next request to the model on. Without a conversation it counts from the next one on.
 func (s *editorSession) setMode(ctx context.Context, mode acp.SessionModeId) error {
-	if !slices.ContainsFunc(s.modes().AvailableModes, func(m acp.SessionMode) bool { return m.Id == mode }) {
+	if s.remote || !slices.ContainsFunc(s.modes().AvailableModes, func(m acp.SessionMode) bool { return m.Id == mode }) {
 		return &acp.RequestError{Code: invalidParams, Message: fmt.Sprintf("there is no mode %q; write ask, edits or plan", mode)}
 	}
 	s.mu.Lock()
@@ -162,9 +194,7 @@ func (s *editorSession) setMode(ctx context.Context, mode acp.SessionModeId) err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.mu.Lock()
-	_ = t.stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: &symbiov1.ChangeSettings{Mode: string(mode)}}})
-	s.mu.Unlock()
+	t.tell(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: &symbiov1.ChangeSettings{Mode: string(mode)}}})
 	select {
 	case e := <-t.settings:
 		if e.Why != "" {
@@ -210,6 +240,7 @@ func (s *editorSession) explain(err error) error {
 		return failure("the node ended the conversation without an answer")
 	case s.server.ctx.Err() != nil || status.Code(err) == codes.Canceled:
 		return failure("the session is closed")
+	case s.remote && s.server.env.Nodes().StatusOf(s.server.ctx, s.node) != nil: // the other node is meant
 	case status.Code(err) == codes.Unavailable || command.IsUnavailable(err):
 		return failure("node %s is gone. Start it again, for example with symbio up in %s: your next message goes on with what it has kept", visible.Escape(s.node), visible.Escape(s.dir))
 	}

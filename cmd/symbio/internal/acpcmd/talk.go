@@ -26,10 +26,11 @@ type talk struct {
 	client  symbiov1.ControlClient
 	// conn is nil for a client of a test.
 	conn *grpc.ClientConn
-	// stream carries messages to the node, under session.mu, and events back.
-	stream symbiov1.Control_ConverseClient
-	end    context.CancelFunc
-	view   view
+	// stream carries messages to the node, one at a time by sending, and events back.
+	stream  symbiov1.Control_ConverseClient
+	sending sync.Mutex
+	end     context.CancelFunc
+	view    view
 	// waiting ends the questions that the editor has not answered, by their ids; used by receive only. asking has their goroutines.
 	waiting map[string]context.CancelFunc
 	asking  sync.WaitGroup
@@ -39,6 +40,7 @@ type talk struct {
 	named             string
 	changing          chan struct{}
 	settings, results chan event.Event
+	patch             patchOffer
 	// done is closed when the conversation has ended, with err.
 	done chan struct{}
 	err  error
@@ -70,6 +72,13 @@ func startTalk(s *editorSession, open *symbiov1.RunRequest) (*talk, error) {
 		return nil, context.Canceled
 	}
 	return t, nil
+}
+
+// tell sends a message to the node. The reason of a stream that has ended comes from done.
+func (t *talk) tell(r *symbiov1.ConverseRequest) {
+	t.sending.Lock()
+	defer t.sending.Unlock()
+	_ = t.stream.Send(r)
 }
 
 // alive reports whether the conversation has not ended.
@@ -107,6 +116,9 @@ func closeConn(conn *grpc.ClientConn) {
 
 // event handles one event.
 func (t *talk) event(ctx context.Context, e event.Event) {
+	if t.session.remote && e.Agent != "" { // there are no settings
+		t.begun(e.Agent)
+	}
 	switch f := e.Part.(type) {
 	case event.Session:
 		if e.Agent != "" {
@@ -117,6 +129,8 @@ func (t *talk) event(ctx context.Context, e event.Event) {
 		}
 	case event.Approval:
 		t.ask(ctx, chat.Question{Event: e, Approval: f})
+	case event.Patch:
+		t.patched(e, f)
 	case event.Answer:
 		if cancel := t.waiting[f.ID]; cancel != nil {
 			cancel()
@@ -134,25 +148,35 @@ func (t *talk) event(ctx context.Context, e event.Event) {
 		if t.named != "" {
 			t.session.kept(t.named)
 		}
-		put(t.results, e)
+		if !t.offer(ctx, e) {
+			put(t.results, e)
+		}
 		if event.PartOf[event.End](e).Over { // the next message needs another agent
 			t.end()
 		}
 	}
 }
 
-// settled notes the settings that are in force. The first ones come when the conversation has begun; a new session then gets its id.
+// settled notes the settings that are in force.
 func (t *talk) settled(e event.Event) {
 	t.session.modeIs(t.view.mode)
+	if !t.begun(e.Agent) {
+		put(t.settings, e)
+	}
+}
+
+// begun notes that the conversation has begun, and reports whether it does so for the first time. A new session gets its id then.
+func (t *talk) begun(agent string) bool {
 	select {
 	case <-t.ready:
-		put(t.settings, e)
+		return false
 	default:
 		if t.session.id == "" {
-			t.session.id = acp.SessionId(cmp.Or(t.named, e.Agent))
+			t.session.id = acp.SessionId(cmp.Or(t.named, agent))
 		}
 		close(t.ready)
 		<-t.changing
+		return true
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"symbio/cmd/symbio/internal/acpcmd"
 	"symbio/cmd/symbio/internal/command"
@@ -28,8 +29,11 @@ func cmdACP(env *command.Env) *cobra.Command {
 		Use:  "acp",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(open.On) > 0 && open.Model != "" {
+				return command.Usage(errors.New("with --on the agent's definition on the other node says its model: leave out --model"))
+			}
 			ctx, stop := context.WithCancel(cmd.Context())
-			nodes := editorNodes{env: env, file: file, ctx: ctx, own: map[string]string{}}
+			nodes := editorNodes{env: env, file: file, on: len(open.On) > 0, ctx: ctx, own: map[string]string{}}
 			err := acpcmd.Serve(ctx, env, acpcmd.Options{Open: &open, Find: nodes.find})
 			stop()
 			return errors.Join(err, nodes.group.Wait())
@@ -37,6 +41,7 @@ func cmdACP(env *command.Env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&open.Agent, "agent", "", "`NAME` of the agent's definition (default general)")
 	cmd.Flags().StringVar(&open.Model, "model", "", "`MODEL`, as of symbio chat (default as configured)")
+	cmd.Flags().StringArrayVar(&open.On, "on", nil, command.OnHelp)
 	command.ConfigFlag(cmd, &file)
 	return cmd
 }
@@ -46,6 +51,8 @@ type editorNodes struct {
 	env *command.Env
 	// file is the flag --config. With it all nodes are started here.
 	file string
+	// on is true if the agents work on other nodes: then the node here may work in any directory.
+	on bool
 	// ctx ends the nodes that were started here, and group has them.
 	ctx   context.Context
 	group errgroup.Group
@@ -62,7 +69,12 @@ func (n *editorNodes) find(ctx context.Context, dir, node string) (string, error
 		return name, nil
 	}
 	if node == "" && (n.file == "" || n.env.Node != "") {
-		client, conn, err := n.env.Nodes().In(dir).DialShared(ctx)
+		near := n.env.Nodes().In(dir)
+		dial := near.DialShared
+		if n.on {
+			dial = func(context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) { return near.Dial() }
+		}
+		client, conn, err := dial(ctx)
 		if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 			return n.start(dir, "")
 		}
@@ -74,10 +86,16 @@ func (n *editorNodes) find(ctx context.Context, dir, node string) (string, error
 		if err != nil {
 			return "", err
 		}
+		if n.on {
+			return s.GetName(), nil
+		}
 		return s.GetName(), fits(s, dir)
 	}
 	running, err := n.env.State().Running()
-	if err != nil || !slices.Contains(running, node) {
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(running, node) {
 		return n.start(dir, node)
 	}
 	return node, fits(n.env.Nodes().StatusOf(ctx, node), dir)

@@ -275,6 +275,94 @@ func TestEditorOfTypeScriptSDK(t *testing.T) {
 	}
 }
 
+// other is the configuration of node b, which lends the agent worker to node a.
+const other = `
+node: {name: b}
+workspace: there
+agents: agents
+model: scripted:b-model.yaml
+discovery: {mdns: false}
+permissions: {preset: none, default: deny, allow: [Read, Edit]}
+capabilities: [{name: agents.spawn, agents: [worker]}]
+authorize: [{from: local, invoke: [agents.spawn]}]
+`
+
+const otherModel = `
+name: b
+turns:
+- match: {user: '^mend', turn: 0}
+  calls:
+  - {tool: Read, args: {file_path: sum.sh}}
+- match: {user: '^mend', turn: 1}
+  calls:
+  - {tool: Edit, args: {file_path: sum.sh, old_string: 'echo 5', new_string: 'echo 6'}}
+- match: {user: '^mend', turn: 2}
+  text: It is mended.
+- match: {user: '^hang'}
+  text: I am slow.
+  stall: 600s
+- text: 'You said: {{user}}'
+`
+
+// An agent of another node works on a copy of the editor's directory. When that node is killed, the prompt ends with one error.
+func TestEditorWithAgentOfOtherNode(t *testing.T) {
+	t.Parallel()
+	dir, env := home(t)
+	repo := filepath.Join(dir, "repo")
+	for name, text := range map[string]string{"b.yaml": other, "b-model.yaml": otherModel, "there/x": "", "repo/sum.sh": "echo 5\n",
+		"agents/worker.md": "---\nname: worker\ndescription: Mends.\n---\nYou mend.\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up := func(name string, args ...string) *symbiotest.Process {
+		cmd := exec.Command("symbio", append([]string{"up", "--json", "--name", name}, args...)...)
+		cmd.Dir, cmd.Env = dir, env
+		p := symbiotest.Started(t, cmd)
+		p.Expect(t, "it is ready", func(l symbiotest.Line) bool { return l.Type == "ready" })
+		return p
+	}
+	at := symbiotest.FreeAddress(t)
+	b := up("b", "--config", "b.yaml", "--listen", at)
+	up("a", "--config", "c.yaml", "--peer", at)
+	waittest.Until(t, "node a to see the agents of b", func() (any, bool) {
+		cmd := exec.Command("symbio", "members", "--node", "a", "--json")
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		return string(out), err == nil && strings.Contains(string(out), "agents.workspace")
+	})
+	e := open(t, repo, env, "--node", "a", "--on", "b", "--agent", "worker")
+	id := e.session(repo)
+	e.writes(map[string]any{"answer": "once"})
+	if l := e.answered(e.prompts(id, "mend it")); !strings.Contains(l.text, "end_turn") || e.said != "It is mended." {
+		t.Errorf("the prompt ended with %s after %q", l.text, e.said)
+	}
+	e.saw("worker works on node b", "in a copy of "+repo)
+	e.saw(`"tool_call"`, `"title":"Edit sum.sh"`, `"path":"`+repo+`/sum.sh"`)
+	e.saw(`"asked"`, "Make these changes in "+repo, `"newText":"echo 6\n"`)
+	if text, err := os.ReadFile(filepath.Join(repo, "sum.sh")); err != nil || string(text) != "echo 6\n" {
+		t.Errorf("sum.sh has %q, %v\n%s", text, err, strings.Join(e.seen, "\n"))
+	}
+	prompt := e.prompts(id, "hang")
+	for range 2 { // it has begun this task, too
+		b.Expect(t, "a task", func(l symbiotest.Line) bool { return l.Type == "task" })
+	}
+	if err := b.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if l := e.answered(prompt); l.Error == nil || strings.Count(l.Error.Message, "the agent is gone") != 1 || !strings.Contains(l.Error.Message, "node b") {
+		t.Errorf("the prompt ended with %s", l.text)
+	}
+	if l := e.answered(e.prompts(id, "and now?")); l.Error == nil {
+		t.Errorf("the next prompt ended with %s", l.text)
+	} else {
+		t.Log(l.Error.Message)
+	}
+}
+
 // A node that is killed ends the prompt with one error, and when it is back the session goes on.
 func TestEditorIsToldThatNodeIsGone(t *testing.T) {
 	t.Parallel()
