@@ -299,8 +299,10 @@ func TestPermissionIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{}
 		e := edit(t, n)
+		released := make(chan struct{})
 		e.answer = func(ctx context.Context) acp.RequestPermissionOutcome {
 			<-ctx.Done()
+			close(released)
 			return acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "once"}}
 		}
 		id := e.begin(t, n)
@@ -308,6 +310,7 @@ func TestPermissionIsTakenBack(t *testing.T) {
 		n.emit("approval", `{"id":"q","tool":"Write","args":{}}`)
 		synctest.Wait()
 		n.emit("answered", `{"id":"q","allow":true,"by":"kitchen"}`)
+		<-released
 		n.emit("result", `{"status":"done"}`)
 		if r := <-ended; r.error != nil || len(e.asked) != 1 || len(n.answers) > 0 {
 			t.Errorf("asked %v, answered %v, ended with %v", e.asked, n.answers, r.error)
@@ -467,6 +470,13 @@ func TestConnectionIsBounded(t *testing.T) {
 			_, err := e.NewSession(t.Context(), acp.NewSessionRequest{Cwd: t.TempDir(), McpServers: []acp.McpServer{}})
 			return err
 		}
+		n.err = command.Unavailable(errors.New("no node is running"))
+		for range maxSessions { // they take no place
+			if err := begin(); err == nil || !strings.Contains(err.Error(), "node kitchen is gone") {
+				t.Fatal(err)
+			}
+		}
+		n.err = nil
 		for range maxSessions - 1 {
 			if err := begin(); err != nil {
 				t.Fatal(err)
