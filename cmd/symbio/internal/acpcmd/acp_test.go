@@ -497,16 +497,15 @@ func TestConnectionIsBounded(t *testing.T) {
 func TestMalformedLinesAreAnswered(t *testing.T) {
 	long := strings.Repeat("x", maxLine)
 	for name, c := range map[string]struct{ line, want string }{
-		"no JSON":    {"hello", `"code":-32700`},
-		"a list":     {`[{"method":"initialize","id":1}]`, `"code":-32600`},
-		"a number":   {`7`, `"code":-32600`},
-		"nothing":    {`{}`, `"code":-32600`},
-		"a wrong id": {`{"id":{},"method":"initialize"}`, `"code":-32600`},
-		"too long":   {long + "y", `"the line is too long"`},
-		"empty":      {" ", ""},
-		"a request":  {`{"id":1,"method":"x"}`, ""},
-		"an answer":  {`{"id":1,"result":{}}`, ""},
-		"no end":     {`{"method":"x"}`, ""},
+		"no JSON":   {"hello", `"code":-32700`},
+		"a list":    {`[{"method":"initialize","id":1}]`, `"code":-32600`},
+		"a number":  {`7`, `"code":-32600`},
+		"nothing":   {`{}`, `"code":-32600`},
+		"too long":  {long + "y", `"the line is too long"`},
+		"empty":     {" ", ""},
+		"a request": {`{"id":1,"method":"x"}`, ""},
+		"an answer": {`{"id":1,"result":{}}`, ""},
+		"no end":    {`{"method":"x"}`, ""},
 	} {
 		var to, answers bytes.Buffer
 		end := "\n"
@@ -554,10 +553,6 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 				_, err := e.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: "../../etc/passwd", Cwd: t.TempDir(), McpServers: []acp.McpServer{}})
 				return err
 			},
-			"a wrong cursor": func() error {
-				_, err := e.ListSessions(t.Context(), acp.ListSessionsRequest{Cursor: acp.Ptr("-1")})
-				return err
-			},
 			"a login": func() error {
 				_, err := e.Authenticate(t.Context(), acp.AuthenticateRequest{MethodId: "x"})
 				return err
@@ -591,9 +586,9 @@ func TestDiffContent(t *testing.T) {
 	const two = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n--- a\n+b\n@@ -9 +9 @@\n-c\n\\ No newline at end of file\n+d\n"
 	for diff, want := range map[string]string{
 		"":  "[]",
-		two: `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c" -> "d\n"]`,
-		"--- /dev/null\n+++ /b/a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n":                      `[/b/a new -> "b"]`,
-		two + "--- b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n\\ 7 more bytes of the difference are left out\n": `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c" -> "d\n" /w/b "b\n" -> ""]`,
+		two: `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c\n" -> "d\n"]`,
+		"--- /dev/null\n+++ /b/a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n":                      `[/b/a new -> "b\n"]`,
+		two + "--- b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n\\ 7 more bytes of the difference are left out\n": `[/w/a "x\n-- a\n" -> "x\nb\n" /w/a "c\n" -> "d\n" /w/b "b\n" -> ""]`,
 		"--- a\n+++ a\n@@ -1,9 +1,9 @@\n-b\n+c\n\\ 7 more bytes of the difference are left out\n":         `[/w/a "b\n" -> "c\n"]`,
 	} {
 		got := []string{}

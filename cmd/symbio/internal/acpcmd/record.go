@@ -3,7 +3,6 @@ package acpcmd
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	acp "github.com/coder/acp-go-sdk"
@@ -16,34 +15,22 @@ import (
 	"symbio/internal/agent/session/sqlite"
 )
 
-// pageSize is how many sessions an answer of session/list has.
-const pageSize = 50
+// maxListed is how many sessions an answer of session/list has.
+const maxListed = 200
 
-// ListSessions implements acp.Agent: the sessions that a person began, the latest first. The cursor is a number of sessions.
+// ListSessions implements acp.Agent: the latest sessions that a person began, the latest first.
 func (s *server) ListSessions(ctx context.Context, r acp.ListSessionsRequest) (acp.ListSessionsResponse, error) {
-	dir, from := "", 0
+	dir := ""
 	if r.Cwd != nil {
 		dir = *r.Cwd
-	}
-	if r.Cursor != nil {
-		n, err := strconv.ParseUint(*r.Cursor, 10, 31)
-		if err != nil {
-			return acp.ListSessionsResponse{}, invalid("the cursor is not one of session/list")
-		}
-		from = int(n)
 	}
 	all, err := s.env.Sessions().Begun(ctx, dir)
 	if err != nil {
 		return acp.ListSessionsResponse{}, failure("%s", command.ErrorText(ctx, err))
 	}
-	page := all[min(from, len(all)):min(from+pageSize, len(all))]
-	reply := acp.ListSessionsResponse{Sessions: command.Map(page, func(i session.Info) acp.SessionInfo {
+	return acp.ListSessionsResponse{Sessions: command.Map(all[:min(maxListed, len(all))], func(i session.Info) acp.SessionInfo {
 		return acp.SessionInfo{SessionId: acp.SessionId(i.ID), Cwd: i.Dir, Title: &i.Title, UpdatedAt: acp.Ptr(i.Updated.UTC().Format(time.RFC3339))}
-	})}
-	if from+pageSize < len(all) {
-		reply.NextCursor = acp.Ptr(strconv.Itoa(from + pageSize))
-	}
-	return reply, nil
+	})}, nil
 }
 
 // LoadSession implements acp.AgentLoader: it goes on with a session of the node's store, and sends its record as updates first.

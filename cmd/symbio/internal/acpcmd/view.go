@@ -1,9 +1,11 @@
 package acpcmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -102,7 +104,7 @@ func (v *view) begin(e event.Event, row *chat.AgentRow) []acp.SessionUpdate {
 	title := v.transcript.Calls[len(v.transcript.Calls)-1].What
 	args := argsOf(f.Args)
 	return []acp.SessionUpdate{{ToolCall: &acp.SessionUpdateToolCall{ToolCallId: id, Title: prefix(row) + title, Kind: kindOf(f.Tool),
-		Status: acp.ToolCallStatusInProgress, RawInput: args.all, Locations: v.locations(args), Content: v.intended(args)}}}
+		Status: acp.ToolCallStatusInProgress, RawInput: f.Args, Locations: v.locations(args), Content: v.intended(args)}}}
 }
 
 // maxCalls is how many calls may run at once before ids are forgotten: results of forgotten calls are not shown.
@@ -123,10 +125,9 @@ func (v *view) change(e event.Event, with ...acp.ToolCallUpdateOpt) []acp.Sessio
 
 // asked returns the call that waits for a permission, as the editor shows it to the person.
 func (v *view) asked(q chat.Question) acp.ToolCallUpdate {
-	args := argsOf(q.Args)
 	call := acp.ToolCallUpdate{
 		ToolCallId: acp.ToolCallId("question-" + q.ID), Title: acp.Ptr(strings.TrimSpace(q.Tool + " " + chat.ArgSummary(q.Args))), Kind: acp.Ptr(kindOf(q.Tool)),
-		RawInput: args.all, Locations: v.locations(args), Status: acp.Ptr(acp.ToolCallStatusPending),
+		RawInput: q.Args, Locations: v.locations(argsOf(q.Args)), Status: acp.Ptr(acp.ToolCallStatusPending),
 		Content: append(v.diffContent(q.Diff), textContent(chat.QuestionText(q))...),
 	}
 	for _, c := range v.transcript.Calls { // the latest that is the same
@@ -140,12 +141,7 @@ func (v *view) asked(q chat.Question) acp.ToolCallUpdate {
 // sameJSON reports whether two texts are the same JSON, in any order of keys.
 func sameJSON(a, b string) bool {
 	var x, y any
-	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
-		return a == b
-	}
-	left, _ := json.Marshal(x)
-	right, _ := json.Marshal(y)
-	return string(left) == string(right)
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // modeChanged returns the update of a mode that is not the one that the editor shows.
@@ -168,35 +164,19 @@ func planEntry(s event.Step) acp.PlanEntry {
 	return entry
 }
 
-// arguments are the arguments of a call. path is the file or directory that it is about, before and after are the texts of an
-// Edit or Write.
+// arguments are the arguments of our tools that an editor can show.
 type arguments struct {
-	all           any
-	path          string
-	before, after *string
-	line          *int
+	File    string  `json:"file_path"`
+	Path    string  `json:"path"`
+	Old     *string `json:"old_string"`
+	New     *string `json:"new_string"`
+	Content *string `json:"content"`
+	Offset  *int    `json:"offset"`
 }
 
-// argsOf decodes the arguments of a call. Arguments that our tools do not have stay in all only.
+// argsOf decodes the arguments of a call. Fields of another shape are left out.
 func argsOf(raw json.RawMessage) (a arguments) {
-	var known struct {
-		FilePath  string  `json:"file_path"`
-		Path      string  `json:"path"`
-		OldString *string `json:"old_string"`
-		NewString *string `json:"new_string"`
-		Content   *string `json:"content"`
-		Offset    *int    `json:"offset"`
-	}
-	if json.Unmarshal(raw, &a.all) != nil || json.Unmarshal(raw, &known) != nil {
-		return a
-	}
-	a.path, a.line = known.FilePath, known.Offset
-	if a.path == "" {
-		a.path = known.Path
-	}
-	if a.before, a.after = known.OldString, known.NewString; a.after == nil && known.FilePath != "" {
-		a.after = known.Content
-	}
+	_ = json.Unmarshal(raw, &a)
 	return a
 }
 
@@ -210,30 +190,32 @@ func (v *view) path(name string) string {
 
 // locations returns where an editor may follow a call.
 func (v *view) locations(a arguments) []acp.ToolCallLocation {
-	if a.path == "" || strings.HasPrefix(a.path, "~") {
+	path := cmp.Or(a.File, a.Path)
+	if path == "" || strings.HasPrefix(path, "~") {
 		return nil
 	}
-	return []acp.ToolCallLocation{{Path: v.path(a.path), Line: a.line}}
+	return []acp.ToolCallLocation{{Path: v.path(path), Line: a.Offset}}
 }
 
 // intended returns the change that a call asks for, before the tool has made it.
 func (v *view) intended(a arguments) []acp.ToolCallContent {
-	if a.after == nil || a.path == "" {
+	after := cmp.Or(a.New, a.Content)
+	if after == nil || a.File == "" {
 		return nil
 	}
-	return []acp.ToolCallContent{{Diff: &acp.ToolCallContentDiff{Path: v.path(a.path), OldText: a.before, NewText: *a.after}}}
+	return []acp.ToolCallContent{{Diff: &acp.ToolCallContentDiff{Path: v.path(a.File), OldText: a.Old, NewText: *after}}}
 }
 
 func textContent(text string) []acp.ToolCallContent {
 	return []acp.ToolCallContent{acp.ToolContent(acp.TextBlock(text))}
 }
 
-// diffContent returns the hunks of a unified diff, each with its text before and after; nil for "". A new file has no text before.
+// diffContent returns the hunks of a unified diff, each with its text before and after; nil for "". A new file has no text before. Each line ends with a newline, also
+// the last one of a file without it.
 func (v *view) diffContent(diff string) (all []acp.ToolCallContent) {
 	var old, file string
 	var before, after strings.Builder
 	var minus, plus int // how many lines of the hunk follow
-	kind := byte(' ')   // of the latest line of a hunk
 	add := func() {
 		if part := (acp.ToolCallContentDiff{Path: v.path(file), NewText: after.String(), OldText: acp.Ptr(before.String())}); *part.OldText != part.NewText {
 			if old == "/dev/null" {
@@ -246,16 +228,13 @@ func (v *view) diffContent(diff string) (all []acp.ToolCallContent) {
 	}
 	for line := range strings.Lines(diff) {
 		switch {
-		case strings.HasPrefix(line, `\ No newline`):
-			trimLine(&before, kind != '+')
-			trimLine(&after, kind != '-')
-		case line[0] == '\\': // the rest is left out
+		case line[0] == '\\': // no line of the file, but a note
 		case minus > 0 || plus > 0:
-			if kind = line[0]; kind != '+' {
+			if line[0] != '+' {
 				before.WriteString(line[1:])
 				minus--
 			}
-			if kind != '-' {
+			if line[0] != '-' {
 				after.WriteString(line[1:])
 				plus--
 			}
@@ -289,12 +268,4 @@ func hunkLines(head string) (minus, plus int) {
 		return count(parts[1]), count(parts[2])
 	}
 	return 0, 0
-}
-
-// trimLine removes the end of the last line of b if yes is true.
-func trimLine(b *strings.Builder, yes bool) {
-	if text, ok := strings.CutSuffix(b.String(), "\n"); ok && yes {
-		b.Reset()
-		b.WriteString(text)
-	}
 }

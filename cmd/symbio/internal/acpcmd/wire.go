@@ -92,11 +92,7 @@ func malformed(line []byte) *acp.RequestError {
 	if err := json.Unmarshal(line, &message); err != nil {
 		return acp.NewInvalidRequest(map[string]any{"error": err.Error()})
 	}
-	id := bytes.TrimSpace(message.ID)
-	if len(id) > 0 && (id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f') {
-		return acp.NewInvalidRequest(map[string]any{"error": "an id is a string or a number"})
-	}
-	if message.Method == nil && len(id) == 0 {
+	if message.Method == nil && message.ID == nil {
 		return acp.NewInvalidRequest(map[string]any{"error": "a message has a method or an id"})
 	}
 	return nil
