@@ -76,7 +76,7 @@ func (t *talk) offer(ctx context.Context, result event.Event) bool {
 			{OptionId: onceOption, Kind: acp.PermissionOptionKindAllowOnce, Name: "Make them"},
 			{OptionId: noOption, Kind: acp.PermissionOptionKindRejectOnce, Name: "Leave them"},
 		}}
-	t.asking.Go(func() {
+	t.questions.asking.Go(func() {
 		reply, err := t.session.server.conn.RequestPermission(ctx, request)
 		if err == nil && answerOf(reply).GetAllow() {
 			t.tell(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Apply{Apply: &symbiov1.ApplyPatch{}}})

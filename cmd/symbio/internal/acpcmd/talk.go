@@ -25,15 +25,11 @@ type talk struct {
 	session *editorSession
 	client  symbiov1.ControlClient
 	// conn is nil for a client of a test.
-	conn *grpc.ClientConn
-	// stream carries messages to the node, one at a time by sending, and events back.
-	stream  symbiov1.Control_ConverseClient
-	sending sync.Mutex
-	end     context.CancelFunc
-	view    view
-	// waiting ends the questions that the editor has not answered, by their ids; used by receive only. asking has their goroutines.
-	waiting map[string]context.CancelFunc
-	asking  sync.WaitGroup
+	conn      *grpc.ClientConn
+	stream    nodeStream
+	end       context.CancelFunc
+	view      view
+	questions questions
 	// ready is closed at the first settings; named has the id of the session then, "" if none is kept. changing has a token while
 	// settings are not in force yet. settings and results have a place for the reply that is waited for.
 	ready             chan struct{}
@@ -44,6 +40,19 @@ type talk struct {
 	// done is closed when the conversation has ended, with err.
 	done chan struct{}
 	err  error
+}
+
+// nodeStream carries messages to a node, one at a time, and events back.
+type nodeStream struct {
+	symbiov1.Control_ConverseClient
+	sending sync.Mutex
+}
+
+// questions are those that the editor has not answered: open ends each, by its id, and is used by receive only. asking has their
+// goroutines.
+type questions struct {
+	open   map[string]context.CancelFunc
+	asking sync.WaitGroup
 }
 
 // startTalk begins a conversation on the node of a session.
@@ -62,8 +71,8 @@ func startTalk(s *editorSession, open *symbiov1.RunRequest) (*talk, error) {
 		closeConn(conn)
 		return nil, err
 	}
-	t := &talk{session: s, client: client, conn: conn, stream: stream, end: cancel, view: view{dir: s.dir, mode: s.mode},
-		waiting: map[string]context.CancelFunc{}, ready: make(chan struct{}), changing: make(chan struct{}, 1),
+	t := &talk{session: s, client: client, conn: conn, stream: nodeStream{Control_ConverseClient: stream}, end: cancel, view: view{dir: s.dir, mode: s.mode},
+		questions: questions{open: map[string]context.CancelFunc{}}, ready: make(chan struct{}), changing: make(chan struct{}, 1),
 		settings: make(chan event.Event, 1), results: make(chan event.Event, 1), done: make(chan struct{})}
 	t.changing <- struct{}{} // until the first settings
 	if !s.server.run(func() { t.receive(ctx) }) {
@@ -76,8 +85,8 @@ func startTalk(s *editorSession, open *symbiov1.RunRequest) (*talk, error) {
 
 // tell sends a message to the node. The reason of a stream that has ended comes from done.
 func (t *talk) tell(r *symbiov1.ConverseRequest) {
-	t.sending.Lock()
-	defer t.sending.Unlock()
+	t.stream.sending.Lock()
+	defer t.stream.sending.Unlock()
 	_ = t.stream.Send(r)
 }
 
@@ -102,7 +111,7 @@ func (t *talk) receive(ctx context.Context) {
 		t.event(ctx, e)
 	}
 	t.end()
-	t.asking.Wait()
+	t.questions.asking.Wait()
 	closeConn(t.conn)
 	close(t.done)
 }
@@ -132,9 +141,9 @@ func (t *talk) event(ctx context.Context, e event.Event) {
 	case event.Patch:
 		t.patched(e, f)
 	case event.Answer:
-		if cancel := t.waiting[f.ID]; cancel != nil {
+		if cancel := t.questions.open[f.ID]; cancel != nil {
 			cancel()
-			delete(t.waiting, f.ID)
+			delete(t.questions.open, f.ID)
 		}
 	}
 	updates := t.view.updates(e)
@@ -193,9 +202,9 @@ func put(to chan event.Event, e event.Event) {
 // taken back.
 func (t *talk) ask(ctx context.Context, q chat.Question) {
 	ctx, cancel := context.WithCancel(ctx)
-	t.waiting[q.ID] = cancel
+	t.questions.open[q.ID] = cancel
 	request := acp.RequestPermissionRequest{SessionId: t.session.id, ToolCall: t.view.asked(q), Options: optionsOf(q)}
-	t.asking.Go(func() {
+	t.questions.asking.Go(func() {
 		defer cancel()
 		reply, err := t.session.server.conn.RequestPermission(ctx, request)
 		if ctx.Err() != nil {
