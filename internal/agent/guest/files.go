@@ -97,14 +97,13 @@ func script(r acp.CreateTerminalRequest, dir string) (string, error) {
 		}
 		words = append(words, v.Name+"="+quote(v.Value))
 	}
-	if len(r.Args) == 0 && strings.ContainsAny(r.Command, " \t\n;|&<>$`") {
-		words = append(words, "bash", "-c") // some programs send a whole line
+	line := r.Command // some programs send a whole script; variables would keep the rules from telling what it runs
+	if len(r.Args) > 0 || !strings.ContainsAny(r.Command, " \t\n;|&<>$`") {
+		for _, w := range append([]string{r.Command}, r.Args...) {
+			words = append(words, quote(w))
+		}
+		line = strings.Join(words, " ")
 	}
-	words = append(words, quote(r.Command))
-	for _, a := range r.Args {
-		words = append(words, quote(a))
-	}
-	line := strings.Join(words, " ")
 	if r.Cwd != nil && *r.Cwd != "" && filepath.Clean(*r.Cwd) != dir {
 		line = "cd " + quote(*r.Cwd) + " && " + line
 	}

@@ -61,8 +61,8 @@ const (
 	maxOutput = 1 << 40
 	// maxSaid is how much of its standard error is kept, half from the start and half from the end.
 	maxSaid = 4 << 10
-	// exitTime is how long a program may take to end when its standard input is closed.
-	exitTime = 2 * time.Second
+	// exitTime is how long a program may take to end when its standard input is closed: an agent that ends waits for it.
+	exitTime = 500 * time.Millisecond
 	// maxCPU is the processor time of one process of a program: sessions last for days.
 	maxCPU = 24 * time.Hour
 	// maxConnections is how many connections a program may have to its MCP server.
