@@ -15,13 +15,14 @@ import (
 
 // What hostile nodes of the tests use, and what the tests look at.
 const (
-	MaxNodes    = maxNodes
-	MaxUnproven = maxUnproven
-	MaxStreams  = maxStreams
-	MaxRecord   = maxRecord
-	KindHello   = kindHello
-	KindMembers = kindMembers
-	KindRecords = kindRecords
+	MaxUnproven    = maxUnproven
+	MaxStreams     = maxStreams
+	MaxStreamsEach = maxStreamsEach
+	MaxRecord      = maxRecord
+	MaxCatalog     = maxCatalog
+	KindHello      = kindHello
+	KindMembers    = kindMembers
+	KindRecords    = kindRecords
 )
 
 // SignMark returns the metadata of a mark, signed by id.
