@@ -17,6 +17,7 @@ import (
 	"symbio/cmd/symbio/internal/guestcmd"
 	"symbio/cmd/symbio/internal/mapcmd"
 	"symbio/cmd/symbio/internal/mcpcmd"
+	"symbio/cmd/symbio/internal/notifycmd"
 	"symbio/cmd/symbio/internal/permissioncmd"
 	"symbio/cmd/symbio/internal/sessioncmd"
 	"symbio/cmd/symbio/internal/skillcmd"
@@ -97,7 +98,7 @@ func root(env *command.Env) *cobra.Command {
 	root.AddCommand(
 		backupcmd.Backup(env), backupcmd.Restore(env),
 		demo.New(env), cmdUp(env), agentcmd.New(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
-		permissioncmd.New(env), cmdVersion(env), demo.Reports(env), guestcmd.Box(env), guestcmd.MCP(env),
+		permissioncmd.New(env), notifycmd.New(env), cmdVersion(env), demo.Reports(env), guestcmd.Box(env), guestcmd.MCP(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

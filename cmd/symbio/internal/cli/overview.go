@@ -20,7 +20,7 @@ var groups = []group{
 	{"Give work to agents", "run chat map", "sessions send invoke acp"},
 	{"Bring machines together", "up cluster nodes members", "config backup restore demo doctor version"},
 	{"Choose what agents can do", "agents skills mcp", ""},
-	{"Watch, and decide what agents may do", "top approvals permissions", "dashboard events"},
+	{"Watch, and decide what agents may do", "top approvals permissions", "dashboard events notify"},
 }
 
 // addGroups puts the commands of root into their groups.

@@ -110,6 +110,19 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 	return &symbiov1.DashboardReply{Url: s.origin() + "/login?token=" + s.tokens.create("")}, nil
 }
 
+// Address returns the address of a page, such as /approvals, which asks for a login; "" if the dashboard does not listen. Of
+// two it is the one of the LAN.
+func (d *Dashboard) Address(page string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, lan := range []bool{true, false} {
+		if s := d.sites[lan]; s != nil {
+			return s.origin() + page
+		}
+	}
+	return ""
+}
+
 // address returns where to listen: on loopback, or for the LAN on one address
 // of a node that is in a cluster.
 func (d *Dashboard) address(r *symbiov1.DashboardRequest) (string, error) {

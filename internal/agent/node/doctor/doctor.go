@@ -69,6 +69,7 @@ func checks() []check {
 		{"lending", lendsAgents},
 		{"state", state},
 		{"skill", leftOutSkills},
+		{"notify", notifyTargets},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"symbio/agent/llm/provider"
 	"symbio/agent/tool/builtin"
+	"symbio/internal/agent/node/notify"
 	"symbio/internal/security/audit"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/sandbox"
@@ -260,6 +261,23 @@ func state(_ context.Context, w *World) (out []Finding) {
 		return out
 	}
 	return []Finding{ok("%s is for this user only, and can be written", dir)}
+}
+
+// notifyTargets reports where messages are sent, and which of them failed the last time.
+func notifyTargets(_ context.Context, w *World) (out []Finding) {
+	targets, failures := notify.Books(w.Options.State.Notify())
+	all, err := targets.All()
+	if err != nil {
+		out = append(out, fail("remove that file, and add the target again", "%v", err))
+	}
+	for _, t := range all {
+		if failed, err := failures.Find(t.Name); err == nil {
+			out = append(out, warn("symbio notify test "+t.Name, "the last message to %s was not sent: %s", t.Name, failed.Why))
+			continue
+		}
+		out = append(out, ok("messages are sent to %s (%s)", t.Name, t.Place()))
+	}
+	return out
 }
 
 // writable writes a file of audit.MaxRecord bytes, the size of the largest record, into a directory
