@@ -9,7 +9,6 @@ import (
 	"symbio/internal/agent/node/control"
 	"symbio/internal/agent/node/dashboard"
 	"symbio/internal/agent/node/fleet"
-	"symbio/internal/agent/node/notify"
 	"symbio/internal/agent/node/peers"
 	"symbio/internal/agent/node/skillset"
 	"symbio/internal/agent/node/steering"
@@ -24,7 +23,6 @@ type console struct {
 	fleet      *fleet.Fleet
 	dashboard  *dashboard.Dashboard
 	controller *grpc.ClientConn // to the node's own control API, for the dashboard
-	notifier   *notify.Notifier
 	health     *grpchealth.Server
 	metrics    *telemetry.Endpoint // nil = not served
 }
@@ -53,11 +51,7 @@ func openConsole(p *parts) (c *console, err error) {
 		Name: n.name, Identity: p.peers.Identity, Listen: p.peers.Addr(), Client: symbiov1.NewControlClient(c.controller),
 		Append: p.calls.record, Rules: func(definition string) []permission.LocatedRule { return rulesOf(p, definition) },
 		Sessions: n.sessions.Journal, Resume: p.resumer.Resume,
-		State: n.cfg.State, Skills: n.cfg.Skills().Registry, Logger: n.cfg.Logger,
-	})
-	c.notifier = notify.New(notify.Config{
-		Node: n.name, Dir: n.cfg.State.Notify(), Events: n.events, Agents: p.agents.factory.Activities,
-		Link: func() string { return c.dashboard.Address("/approvals") }, Logger: n.cfg.Logger,
+		State: n.cfg.State, Skills: n.cfg.Skills().Registry, Events: n.events, Agents: p.agents.factory.Activities, Logger: n.cfg.Logger,
 	})
 	return c, err
 }

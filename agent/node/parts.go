@@ -193,7 +193,6 @@ func (p *parts) runners() []runner {
 		{"agents of other nodes", p.tasks.Run},
 		{"dashboard", p.console.dashboard.Run},
 		{"view of the community", p.console.fleet.Run},
-		{"notifications", p.console.notifier.Run},
 	}
 	if p.console.metrics != nil {
 		all = append(all, runner{"metrics", p.console.metrics.Run})

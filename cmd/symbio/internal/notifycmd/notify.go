@@ -42,7 +42,7 @@ func addCommand(env *command.Env) *cobra.Command {
 			if err := t.Check(); err != nil {
 				return command.Usage(err)
 			}
-			targets, failures := notify.Books(env.State().Notify())
+			targets, failures := notify.Books(env.State())
 			if err := targets.Put(t); err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ type targetJSON struct {
 
 // printTargets prints targets, each with why its last message was not sent.
 func printTargets(env *command.Env, targets []notify.Target) error {
-	_, failures := notify.Books(env.State().Notify())
+	_, failures := notify.Books(env.State())
 	all := command.Map(targets, func(t notify.Target) targetJSON {
 		failed, _ := failures.Find(t.Name)
 		return targetJSON{t.Name, t.Kind, t.Place(), failed.Why}
@@ -79,7 +79,7 @@ func printTargets(env *command.Env, targets []notify.Target) error {
 
 // targetsOf returns the targets, sorted by name; with a name only that one. A target that is not there has exit status 4.
 func targetsOf(env *command.Env, name string) ([]notify.Target, error) {
-	targets, _ := notify.Books(env.State().Notify())
+	targets, _ := notify.Books(env.State())
 	all, err := targets.All()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func removeCommand(env *command.Env) *cobra.Command {
 			if _, err := targetsOf(env, args[0]); err != nil {
 				return err
 			}
-			targets, failures := notify.Books(env.State().Notify())
+			targets, failures := notify.Books(env.State())
 			err := failures.Remove(args[0])
 			if errors.Is(err, fs.ErrNotExist) {
 				err = nil
@@ -143,7 +143,7 @@ func testCommand(env *command.Env) *cobra.Command {
 				return err
 			}
 			m := notify.Message{Title: "symbio", Text: "This is a test. Questions of agents, and the ends of their tasks, come here."}
-			_, failures := notify.Books(env.State().Notify())
+			_, failures := notify.Books(env.State())
 			for _, t := range all {
 				if failed := t.Send(cmd.Context(), m); failed != nil {
 					err = errors.Join(err, fmt.Errorf("%s: %w", t.Name, failed))

@@ -10,7 +10,10 @@ import (
 	"net/netip"
 	"sync"
 
+	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/session"
+	"symbio/internal/agent/node/notify"
 	statedir "symbio/internal/agent/node/state"
 	"symbio/internal/security/audit"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -40,6 +43,9 @@ type Config struct {
 	// State is the directory of the user's nodes, and Skills says where this one searches skills.
 	State  statedir.Dir
 	Skills func() skills.Config
+	// Events and Agents say what is sent to the targets of symbio notify; messages lead to a page. Events nil = none are sent.
+	Events *event.Stream
+	Agents func() []agent.Activity
 	Logger *slog.Logger
 }
 
@@ -64,11 +70,16 @@ func New(cfg Config) (*Dashboard, error) {
 	return d, err
 }
 
-// Run serves the addresses that Open opens, until ctx ends. It returns when all
-// requests have ended.
+// Run serves the addresses that Open opens, and sends messages to the targets of symbio notify, until ctx ends. It returns when
+// all requests have ended.
 func (d *Dashboard) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	defer serving.Wait()
+	if d.cfg.Events != nil {
+		notifier := notify.New(notify.Config{Node: d.cfg.Name, State: string(d.cfg.State), Events: d.cfg.Events, Agents: d.cfg.Agents,
+			Link: func() string { return d.pageAddress("/approvals") }, Logger: d.cfg.Logger})
+		serving.Go(func() { notifier.Run(ctx) })
+	}
 	for {
 		select {
 		case s := <-d.opened:
@@ -110,9 +121,9 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 	return &symbiov1.DashboardReply{Url: s.origin() + "/login?token=" + s.tokens.create("")}, nil
 }
 
-// Address returns the address of a page, such as /approvals, which asks for a login; "" if the dashboard does not listen. Of
+// pageAddress returns the address of a page, such as /approvals, which asks for a login; "" if the dashboard does not listen. Of
 // two it is the one of the LAN.
-func (d *Dashboard) Address(page string) string {
+func (d *Dashboard) pageAddress(page string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, lan := range []bool{true, false} {

@@ -69,7 +69,7 @@ func checks() []check {
 		{"lending", lendsAgents},
 		{"state", state},
 		{"skill", leftOutSkills},
-		{"notify", notifyTargets},
+		{"notify", func(_ context.Context, w *World) []Finding { return notifyTargets(string(w.Options.State)) }},
 	}
 }
 

@@ -264,8 +264,8 @@ func state(_ context.Context, w *World) (out []Finding) {
 }
 
 // notifyTargets reports where messages are sent, and which of them failed the last time.
-func notifyTargets(_ context.Context, w *World) (out []Finding) {
-	targets, failures := notify.Books(w.Options.State.Notify())
+func notifyTargets(dir string) (out []Finding) {
+	targets, failures := notify.Books(dir)
 	all, err := targets.All()
 	if err != nil {
 		out = append(out, fail("remove that file, and add the target again", "%v", err))

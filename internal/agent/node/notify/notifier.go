@@ -36,8 +36,8 @@ const (
 // Config configures a Notifier. All fields are required but Send.
 type Config struct {
 	Node string // its name
-	// Dir is the directory of Books. Targets are read again for each message.
-	Dir    string
+	// State is the directory of Books. Targets are read again for each message.
+	State  string
 	Events *event.Stream
 	// Agents returns what the agents of the node do.
 	Agents func() []agent.Activity
@@ -164,7 +164,7 @@ func line(text string) string {
 
 // deliver sends a message to each target, after a while, until ctx ends.
 func (n *Notifier) deliver(ctx context.Context, after time.Duration, make func() Message) {
-	targets, _ := Books(n.cfg.Dir)
+	targets, _ := Books(n.cfg.State)
 	all, err := targets.All()
 	if err != nil {
 		n.cfg.Logger.Warn("notify: some targets cannot be read", "err", err)
@@ -206,7 +206,7 @@ func (n *Notifier) send(ctx context.Context, after time.Duration, t Target, make
 
 // record keeps why the last message was not sent, or that it was. The first failure is a warning of the node.
 func (n *Notifier) record(t Target, failed error) {
-	_, failures := Books(n.cfg.Dir)
+	_, failures := Books(n.cfg.State)
 	if failed == nil {
 		if err := failures.Remove(t.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			n.cfg.Logger.Warn("notify: the failure stays", "target", t.Name, "err", err)

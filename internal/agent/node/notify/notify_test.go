@@ -36,13 +36,13 @@ type rig struct {
 }
 
 func newRig(t *testing.T, link string) *rig {
-	r := &rig{t: t, dir: t.TempDir() + "/notify", events: event.NewStream("kitchen"), begun: time.Now(), send: func(context.Context) error { return nil }}
+	r := &rig{t: t, dir: t.TempDir(), events: event.NewStream("kitchen"), begun: time.Now(), send: func(context.Context) error { return nil }}
 	targets, _ := notify.Books(r.dir)
 	if err := targets.Put(notify.Target{Name: "phone", Kind: notify.Ntfy, URL: "https://ntfy.example/topic"}); err != nil {
 		t.Fatal(err)
 	}
 	n := notify.New(notify.Config{
-		Node: "kitchen", Dir: r.dir, Events: r.events, Link: func() string { return link }, Logger: slog.New(slog.DiscardHandler),
+		Node: "kitchen", State: r.dir, Events: r.events, Link: func() string { return link }, Logger: slog.New(slog.DiscardHandler),
 		Agents: func() []agent.Activity {
 			return []agent.Activity{{Member: community.Member{ID: "1"}, Task: "fix the tests", Turn: 3, PlanDone: 1, PlanSteps: 4}}
 		},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -83,8 +84,10 @@ type Failure struct {
 	Time time.Time `json:"time"`
 }
 
-// Books returns the targets in a directory, and the failures of those whose last message was not sent.
-func Books(dir string) (Book, private.Book[Failure]) {
+// Books returns the targets that are kept in the state directory of the user's nodes, and the failures of those whose last
+// message was not sent. All nodes of the user share them.
+func Books[Dir ~string](state Dir) (Book, private.Book[Failure]) {
+	dir := filepath.Join(string(state), "notify")
 	return Book{Dir: dir, Key: func(t Target) string { return t.Name }, Check: Target.Check},
 		private.Book[Failure]{Dir: dir + "-failed", Key: func(f Failure) string { return f.Name }}
 }

@@ -84,9 +84,6 @@ func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 // Sessions returns the file of the node's conversations.
 func (n Node) Sessions() string { return filepath.Join(n.path(), "sessions.db") }
 
-// Notify returns the directory of the targets of messages (package notify). All nodes of the user share them.
-func (s Dir) Notify() string { return filepath.Join(string(s), "notify") }
-
 // Artifacts returns the directory of the node's artifacts.
 func (n Node) Artifacts() string { return filepath.Join(n.path(), "artifacts") }
 
