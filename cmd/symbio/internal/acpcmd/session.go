@@ -118,7 +118,7 @@ func (s *editorSession) send(m *symbiov1.NextMessage) (*talk, error) {
 func (s *editorSession) begin(open *symbiov1.RunRequest) (*talk, error) {
 	t, err := startTalk(s, open)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.explain(s.server.ctx, err)
 	}
 	s.talk = t
 	return t, nil
@@ -233,16 +233,17 @@ func (s *editorSession) modeIs(mode acp.SessionModeId) {
 	s.mode = mode
 }
 
-// explain returns the error of a conversation that has ended with err, or did not begin, as the person reads it.
-func (s *editorSession) explain(err error) error {
+// explain returns the error of a conversation that has ended with err, or did not begin, as the person reads it. ctx has ended if the
+// conversation was closed here.
+func (s *editorSession) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return failure("the node ended the conversation without an answer")
-	case s.server.ctx.Err() != nil || status.Code(err) == codes.Canceled:
+	case ctx.Err() != nil:
 		return failure("the session is closed")
-	case s.remote && s.server.env.Nodes().StatusOf(s.server.ctx, s.node) != nil: // the other node is meant
-	case status.Code(err) == codes.Unavailable || command.IsUnavailable(err):
-		return failure("node %s is gone. Start it again, for example with symbio up in %s: your next message goes on with what it has kept", visible.Escape(s.node), visible.Escape(s.dir))
+	case status.Code(err) == codes.Canceled, command.IsUnavailable(err) && s.server.env.Nodes().StatusOf(s.server.ctx, s.node) == nil:
+		return failure("node %s is gone. Start it again, for example with symbio up in %s: your next message goes on with what it has kept",
+			visible.Escape(s.node), visible.Escape(s.dir))
 	}
 	return failure("%s", command.ErrorText(s.server.ctx, err))
 }

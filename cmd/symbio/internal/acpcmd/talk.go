@@ -105,7 +105,7 @@ func (t *talk) receive(ctx context.Context) {
 	for {
 		e, err := control.Receive(t.stream.Recv)
 		if err != nil {
-			t.err = t.session.explain(err)
+			t.err = t.session.explain(ctx, err)
 			break
 		}
 		t.event(ctx, e)
@@ -130,11 +130,10 @@ func (t *talk) event(ctx context.Context, e event.Event) {
 	}
 	switch f := e.Part.(type) {
 	case event.Session:
-		if e.Agent != "" {
-			t.named = f.ID
-		}
-		if f.Taken || f.Tasks > 0 {
-			t.session.kept(f.ID)
+		if e.Agent != "" && !t.session.remote {
+			if t.named = f.ID; f.Taken || f.Tasks > 0 {
+				t.session.kept(f.ID)
+			}
 		}
 	case event.Approval:
 		t.ask(ctx, chat.Question{Event: e, Approval: f})
