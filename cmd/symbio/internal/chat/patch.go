@@ -69,7 +69,7 @@ func (p *patchOffer) settle(o Options, v *view, canAsk bool) (apply bool, err er
 		p.latest, err = nil, errors.New("the changes were not made: the input has ended")
 	default:
 		p.asked = true
-		v.note("Make these changes in " + dir + "? y = yes, anything else = no")
+		v.note("Make these changes? [y/N]  In " + dir)
 	}
 	return false, err
 }

@@ -175,7 +175,7 @@ func (r *reading) run(b symbiotest.Block) {
 		s.Shows("a question", func(picture string) bool {
 			return strings.Contains(picture, "N]") || strings.Contains(picture, "no, with a reason")
 		})
-		s.Types(b.Words["answer"] + "\n")
+		s.Types(b.Words["answer"] + "\r")
 		err = <-s.Done
 		r.printed = strings.ReplaceAll(s.Last(), "\r\n", "\n")
 	} else {
