@@ -21,8 +21,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// RunScripts runs the scripts of a folder, each with a home of its own.
-func RunScripts(t *testing.T, dir string) {
+// RunScripts runs the scripts of a folder, each with a home of its own, and with more variables, as NAME=VALUE.
+func RunScripts(t *testing.T, dir string, more ...string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the scripts use a Unix shell's tools")
@@ -42,6 +42,7 @@ func RunScripts(t *testing.T, dir string) {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("XDG_STATE_HOME", state)
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
+			env.Vars = append(env.Vars, more...)
 			NewSession(t, env)
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
