@@ -255,7 +255,11 @@ func (h *Host) environment(p definition.Program, path string) []string {
 	env := []string{"PATH=" + path}
 	for _, v := range p.Env {
 		if !strings.Contains(v, "=") {
-			v += "=" + h.cfg.Getenv(v)
+			value := h.cfg.Getenv(v)
+			if value == "" {
+				continue
+			}
+			v += "=" + value
 		}
 		env = append(env, v)
 	}
