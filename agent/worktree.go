@@ -32,6 +32,9 @@ func (w *ownWorktree) open(cfg *Config, o Order, program bool, self community.Me
 	}
 	w.events = e
 	if w.tree, err = cfg.Workspaces.Worktree(ctx, cfg.Dir, self); err == nil {
+		if !o.Definition.Worktree {
+			e.notice("Another agent works in " + cfg.Dir + ": this one works in a copy of the last commit, and its work comes back as a branch.")
+		}
 		return &Workspace{w.tree.Dir, w.tree.Tools}, nil
 	}
 	if !o.Definition.Worktree {

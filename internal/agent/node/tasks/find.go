@@ -57,7 +57,7 @@ func (t *Tasks) among(b *lending.Borrower, on []string, agent string) (want plac
 	lenders := lending.Lenders(b.Community, t.cfg.Self.Node, agent)
 	if !slices.ContainsFunc(lenders, func(m community.Member) bool { _, ok := named[m.ID]; return ok }) {
 		for _, m := range named { // each has the same fault
-			_, err = b.Lender(string(m.ID), agent)
+			_, err = b.Lender(m.Name, agent)
 		}
 		return want, fmt.Errorf("%w: %w", community.ErrNotFound, err)
 	}
