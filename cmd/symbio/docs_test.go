@@ -25,6 +25,7 @@ var notRun = map[string]int{
 	"id":         4,  // needs the id of a session or of an artifact
 	"editor":     1,  // needs a program of npm; systemtest/editor runs the same one
 	"itself":     1,  // go test ./... would run this test
+	"program":    2,  // needs a program of another maker; systemtest/guests runs them
 }
 
 func TestPagesSayWhatIsNotRun(t *testing.T) {
