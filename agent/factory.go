@@ -256,13 +256,13 @@ func (f *Factory) newInstance(o Order) *instance {
 }
 
 // definition finds the definition that an agent names for a sub-agent, and its model: the
-// definition's own, else the parent's.
+// definition's own, else the parent's, or the node's if a program does the parent's work (parents is nil).
 func (f *Factory) definition(ctx context.Context, name string, parents llm.Model) (definition.Definition, llm.Model, error) {
 	def, err := f.cfg.Definition(name)
 	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
 	}
-	if err != nil || def.Model == "" || !def.Program.IsZero() {
+	if err != nil || !def.Program.IsZero() || def.Model == "" && parents != nil {
 		return def, parents, err
 	}
 	model, err := f.cfg.Model(ctx, def.Model)

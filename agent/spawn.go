@@ -147,6 +147,9 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest, at *Worksp
 	def := i.order.Definition
 	def.Output = nil // it is the answer of the whole task that a program reads
 	_, model := i.settings.models()
+	if i.program != nil {
+		model = nil // it is of no use to another agent
+	}
 	var most budget.Limits
 	if w.Definition != "" && w.Definition != i.order.Definition.Name {
 		var err error

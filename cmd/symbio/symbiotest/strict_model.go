@@ -238,7 +238,19 @@ type anthropicBlock struct {
 	Type, Text, ID, Name string
 	Input                json.RawMessage
 	ToolUseID            string `json:"tool_use_id"`
-	Content              []anthropicBlock
+	Content              anthropicBlocks
+}
+
+// anthropicBlocks is a content: blocks, or a text.
+type anthropicBlocks []anthropicBlock
+
+func (b *anthropicBlocks) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*b = anthropicBlocks{{Type: "text", Text: text}}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]anthropicBlock)(b))
 }
 
 // read keeps the order of blocks as the server demands it: results come first, and texts are not empty.
@@ -247,7 +259,7 @@ func (anthropicWire) read(body []byte) (all []ModelMessage, err error) {
 		MaxTokens int `json:"max_tokens"`
 		Messages  []struct {
 			Role    string
-			Content []anthropicBlock
+			Content anthropicBlocks
 		}
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
