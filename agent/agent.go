@@ -22,6 +22,7 @@ import (
 	"symbio/internal/agent/team"
 	"symbio/internal/agent/tool/peer"
 	"symbio/internal/agent/tool/plan"
+	"symbio/security/sandbox"
 )
 
 // ErrTurns is the error of a task that was not done within the definition's limit of turns. It is
@@ -68,7 +69,10 @@ func newAgent(i *instance) *Agent {
 		ReadDirs:   a.skills.dirs,
 		Within:     i.permissions.guardrails,
 		OnlyReads:  i.settings.onlyReads,
-		Constrain:  i.permissions.constrainSandbox,
+		Constrain: func(p sandbox.Policy) (sandbox.Policy, bool) {
+			p, narrower := i.permissions.constrainSandbox(p)
+			return hideOrigin(p, i.factory.cfg.Dir, i.order.Workspace.Dir, i.permissions.policy), narrower
+		},
 		OnCall: func(c llm.ToolCall) {
 			i.events.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
 		},

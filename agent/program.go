@@ -71,5 +71,14 @@ func (i *instance) constrainProgram(p sandbox.Policy) sandbox.Policy {
 	if i.settings.onlyReads() != "" {
 		p.Files.Write = slices.DeleteFunc(slices.Clone(p.Files.Write), func(w string) bool { return w == dir })
 	}
-	return tool.WithoutDenied(p, denied)
+	return tool.WithoutDenied(hideOrigin(p, i.factory.cfg.Dir, dir, i.permissions.policy), denied)
+}
+
+// hideOrigin returns p without the denied files of the node's workspace, if the agent works in another directory, such as a worktree of
+// that: relative rules mean the files of both.
+func hideOrigin(p sandbox.Policy, workspace, dir string, rules func() permission.Policy) sandbox.Policy {
+	if workspace == "" || workspace == dir {
+		return p
+	}
+	return tool.WithoutDenied(p, rules().Denied(workspace))
 }

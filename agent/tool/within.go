@@ -67,15 +67,22 @@ func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 			d := sandbox.DeniedFiles(j.verdict.Plan.Denied.Files())
 			j.denied = &d
 		}
-		p.Files.Denied = *j.denied
+		p.Files.Denied = bothDenied(p.Files.Denied, *j.denied)
 	}
 	return p
 }
 
-// WithoutDenied returns p without access to the files that rules deny now.
+// WithoutDenied returns p without access to the files that rules deny now, too.
 func WithoutDenied(p sandbox.Policy, d *permission.FileDenials) sandbox.Policy {
-	p.Files.Denied = sandbox.DeniedFiles(d.Files())
+	p.Files.Denied = bothDenied(p.Files.Denied, sandbox.DeniedFiles(d.Files()))
 	return p
+}
+
+func bothDenied(a, b sandbox.DeniedFiles) sandbox.DeniedFiles {
+	return sandbox.DeniedFiles{
+		Hidden: slices.Concat(a.Hidden, b.Hidden), ReadOnly: slices.Concat(a.ReadOnly, b.ReadOnly),
+		Fixed: slices.Concat(a.Fixed, b.Fixed), Unknown: slices.Concat(a.Unknown, b.Unknown),
+	}
 }
 
 // IsConstrained reports whether commands are constrained to less than the node's sandbox allows. A

@@ -41,7 +41,7 @@ func (a *ask) settle(o outcome) {
 	}
 }
 
-// enlist makes an ask that the agent's tools find by its key.
+// enlist makes an ask that the agent's tools find by its key, until it is removed or has its outcome.
 func (g *Guest) enlist(a *ask) *ask {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,6 +49,13 @@ func (g *Guest) enlist(a *ask) *ask {
 	a.key, a.done = fmt.Sprintf("g%d", g.count), make(chan outcome, 1)
 	g.asks[a.key] = a
 	return a
+}
+
+// remove removes an ask that becomes no call.
+func (g *Guest) remove(a *ask) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.asks, a.key)
 }
 
 // callKey is the argument by which a tool finds the ask of a call.
@@ -87,8 +94,8 @@ func (p *program) put(it item) bool {
 // want makes asks calls of the agent, and blocks until all have their outcome or the program has ended.
 func (p *program) want(ctx context.Context, asks ...*ask) (all []outcome, err error) {
 	for _, a := range asks {
-		if !p.put(item{ask: p.guest.enlist(a)}) {
-			a.settle(outcome{text: "No task runs.", failed: true})
+		if it := (item{ask: p.guest.enlist(a)}); !p.put(it) {
+			p.drop(it, "No task runs.")
 		}
 	}
 	for _, a := range asks {
@@ -105,8 +112,8 @@ func (p *program) want(ctx context.Context, asks ...*ask) (all []outcome, err er
 }
 
 // permission asks for what the program wants to do itself.
-func (p *program) permission(ctx context.Context, r acp.RequestPermissionRequest) acp.RequestPermissionResponse {
-	t := p.reports.known(r.ToolCall)
+func (p *program) permission(ctx context.Context, r acp.RequestPermissionRequest, bytes int) acp.RequestPermissionResponse {
+	t := p.reports.known(r.ToolCall, bytes)
 	allowed := p.guest.isOwnTool(t.title) // its call is judged when it comes
 	if !allowed {
 		all, err := p.want(ctx, p.guest.permissions(t)...)

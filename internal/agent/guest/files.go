@@ -34,7 +34,7 @@ func (p *program) readFile(ctx context.Context, r acp.ReadTextFileRequest) (any,
 	_, err := p.result(ctx, &ask{tool: "Read", args: args, decode: func(tool.Tool) (tool.Invocation, error) {
 		return tool.Invocation{Args: args, ReadOnly: true, Run: func(ctx context.Context) tool.Result {
 			var err error
-			if text, err = readText(ctx, r.Path); err != nil {
+			if text, err = readText(ctx, r.Path, p.guest.cfg.Constrain); err != nil {
 				return tool.Result{Text: err.Error(), IsError: true}
 			}
 			return tool.Result{Text: fmt.Sprintf("%d bytes for the program", len(text))}
@@ -61,7 +61,15 @@ func (p *program) writeFile(ctx context.Context, r acp.WriteTextFileRequest) (an
 		if err != nil {
 			return tool.Invocation{}, err
 		}
-		return real.Decode(raw)
+		inv, err := real.Decode(raw)
+		run := inv.Run
+		inv.Run = func(ctx context.Context) tool.Result {
+			if err := mayWrite(r.Path, tool.Dir(ctx), p.guest.cfg.Constrain); err != nil {
+				return tool.Result{Text: err.Error(), IsError: true}
+			}
+			return run(ctx)
+		}
+		return inv, err
 	}})
 	return acp.WriteTextFileResponse{}, err
 }

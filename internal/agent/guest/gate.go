@@ -2,6 +2,8 @@ package guest
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,9 @@ const (
 
 // errLong is why the connection to a program ends that sends a message above maxMessage.
 var errLong = fmt.Errorf("one of its messages is longer than %d MiB", maxMessage>>20)
+
+// errDeaf is why a program is ended.
+var errDeaf = fmt.Errorf("it does not read: more than %d MiB wait for it", maxBytes>>20)
 
 // gate reads what a program sends, message by message, and stops reading while too much of that waits. Only one goroutine
 // reads. The methods may be called by many.
@@ -103,6 +108,75 @@ func (g *gate) release(bytes int) {
 	}
 	g.bytes = max(0, g.bytes-bytes)
 	g.changed.Broadcast()
+}
+
+// outbox keeps messages for a program until it reads them, so that a program that does not read holds nothing up. Above maxBytes
+// it ends the program.
+type outbox struct {
+	end     func() // ends the program
+	sending sync.WaitGroup
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	waiting [][]byte // guarded by mu
+	bytes   int      // of messages that are not sent; guarded by mu
+	ended   error    // guarded by mu
+}
+
+func newOutbox(to io.Writer, end func()) *outbox {
+	o := &outbox{end: end}
+	o.changed = sync.NewCond(&o.mu)
+	o.sending.Go(func() { o.close(o.send(to)) })
+	return o
+}
+
+// Write adds a message. It does not block.
+func (o *outbox) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended == nil && o.bytes+len(p) > maxBytes {
+		o.ended = errDeaf
+		o.sending.Go(o.end)
+	}
+	if o.ended != nil {
+		return 0, o.ended
+	}
+	o.waiting, o.bytes = append(o.waiting, bytes.Clone(p)), o.bytes+len(p)
+	o.changed.Broadcast()
+	return len(p), nil
+}
+
+// send sends messages until the program or the outbox has ended.
+func (o *outbox) send(to io.Writer) error {
+	for {
+		o.mu.Lock()
+		for len(o.waiting) == 0 && o.ended == nil {
+			o.changed.Wait()
+		}
+		messages, err := o.waiting, o.ended
+		o.waiting = nil
+		o.mu.Unlock()
+		for _, m := range messages {
+			if err == nil {
+				_, err = to.Write(m)
+			}
+			o.mu.Lock()
+			o.bytes -= len(m)
+			o.mu.Unlock()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// close ends Write and send. Only the first reason counts.
+func (o *outbox) close(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = cmp.Or(o.ended, why)
+	o.waiting = nil
+	o.changed.Broadcast()
 }
 
 // close ends Read.

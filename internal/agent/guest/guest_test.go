@@ -26,6 +26,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/internal/agent/guest"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // program is an agent of ACP in this process. Each prompt is given to do.
@@ -159,6 +160,7 @@ func (at *place) open(t *testing.T, policy permission.Policy, past []llm.Message
 		Name: "parrot", Dir: func() string { return at.dir }, Program: definition.Program{Command: []string{"/opt/bin/parrot", "acp"}}, Own: own,
 		ReadOnly: func() bool { return at.plan }, Mode: func() agent.Mode { return map[bool]agent.Mode{true: agent.ModePlan, false: agent.ModeAsk}[at.plan] },
 		Notice: func(text string) { at.notices = append(at.notices, text) },
+		Constrain: func(p sandbox.Policy) sandbox.Policy { return p },
 	})
 	t.Cleanup(at.guest.Close)
 	set := tool.NewSet(tool.SetConfig{

@@ -33,7 +33,7 @@ func (p *program) handle(ctx context.Context, method string, raw json.RawMessage
 	defer p.gate.release(len(raw))
 	switch method {
 	case acp.ClientMethodSessionRequestPermission:
-		return answer(raw, func(r acp.RequestPermissionRequest) (any, error) { return p.permission(ctx, r), nil })
+		return answer(raw, func(r acp.RequestPermissionRequest) (any, error) { return p.permission(ctx, r, len(raw)), nil })
 	case acp.ClientMethodFsReadTextFile:
 		return answer(raw, func(r acp.ReadTextFileRequest) (any, error) { return p.readFile(ctx, r) })
 	case acp.ClientMethodFsWriteTextFile:
@@ -78,11 +78,11 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 	case u.AgentThoughtChunk != nil && u.AgentThoughtChunk.Content.Text != nil:
 		it.chunk = llm.Chunk{Thought: u.AgentThoughtChunk.Content.Text.Text}
 	case u.ToolCall != nil:
-		it.ask = p.step(u.ToolCall.Status, p.reports.begin(u.ToolCall))
+		it.ask = p.step(u.ToolCall.Status, p.reports.begin(u.ToolCall, bytes))
 	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
-		it.ask = p.step(*u.ToolCallUpdate.Status, p.reports.update(*u.ToolCallUpdate))
+		it.ask = p.step(*u.ToolCallUpdate.Status, p.reports.update(bytes, *u.ToolCallUpdate))
 	case u.ToolCallUpdate != nil:
-		p.reports.update(*u.ToolCallUpdate)
+		p.reports.update(bytes, *u.ToolCallUpdate)
 	case u.Plan != nil:
 		it.ask = p.plan(u.Plan.Entries)
 	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil:
@@ -93,7 +93,7 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 		p.mu.Unlock()
 	}
 	if it.bytes = bytes; it.ask == nil && it.chunk == (llm.Chunk{}) || !p.put(it) {
-		p.drop(it)
+		p.drop(it, interrupted)
 	}
 }
 

@@ -27,6 +27,7 @@ type program struct {
 	guest    *Guest
 	run      *Process
 	gate     *gate
+	outbox   *outbox
 	conn     *acp.Connection
 	readOnly bool
 	session  session
@@ -61,6 +62,7 @@ type prompt struct {
 	response acp.PromptResponse // set when ended is closed
 	err      error              // set when ended is closed
 	written  int                // bytes of the answer that no Usage has yet
+	bytes    int                // of all messages for the answer and of all calls
 	counted  int                // tokens that were reported so far
 }
 
@@ -91,7 +93,8 @@ func (g *Guest) start(ctx context.Context, begin int) (*program, error) {
 		return nil, g.fail(llm.ErrUnavailable, err.Error())
 	}
 	p := &program{guest: g, run: run, gate: newGate(run.Out), readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
-	p.conn = acp.NewConnection(p.handle, run.In, p.gate)
+	p.outbox = newOutbox(run.In, run.End)
+	p.conn = acp.NewConnection(p.handle, p.outbox, p.gate)
 	p.conn.SetLogger(slog.New(slog.DiscardHandler))
 	if err := p.open(ctx, begin); err != nil {
 		why := p.why(err)
@@ -221,7 +224,7 @@ func (p *program) cancel() {
 	p.prompt = nil
 	defer now.stop()
 	if p.next != nil {
-		p.drop(*p.next)
+		p.drop(*p.next, interrupted)
 		p.next = nil
 	}
 	p.mu.Lock()
@@ -233,10 +236,10 @@ func (p *program) cancel() {
 	for {
 		select {
 		case it := <-p.items: // nothing of the cancelled prompt is of interest any more
-			p.drop(it)
+			p.drop(it, interrupted)
 		case <-now.ended:
 			for len(p.items) > 0 {
-				p.drop(<-p.items)
+				p.drop(<-p.items, interrupted)
 			}
 			return
 		case <-late.C:
@@ -246,13 +249,17 @@ func (p *program) cancel() {
 	}
 }
 
+// interrupted is the outcome of an ask of a task that was cancelled.
+const interrupted = "The task was interrupted."
+
 // drop takes an item that is not wanted.
-func (p *program) drop(it item) {
+func (p *program) drop(it item, why string) {
 	if it.bytes > 0 {
 		p.gate.release(it.bytes)
 	}
 	if it.ask != nil {
-		it.ask.settle(outcome{text: "The task was interrupted.", failed: true})
+		p.guest.remove(it.ask)
+		it.ask.settle(outcome{text: why, failed: true})
 	}
 }
 
@@ -273,9 +280,10 @@ func (p *program) end() {
 		p.prompt = nil
 	}
 	p.gate.close(errEnded)
+	p.outbox.close(errEnded)
 	p.run.End()
 	for len(p.items) > 0 {
-		p.drop(<-p.items)
+		p.drop(<-p.items, interrupted)
 	}
 }
 
@@ -288,6 +296,11 @@ func (p *program) relay(ctx context.Context, ids *llm.CallIDs, yield func(llm.Ch
 		}
 	}
 	for {
+		if now.bytes > maxBytes {
+			p.cancel()
+			yield(llm.Chunk{}, p.guest.fail(llm.ErrMalformed, fmt.Sprintf("it said and did more than %d MiB in one task", maxBytes>>20)))
+			return
+		}
 		select {
 		case it := <-p.items:
 			if more := p.pass(it, ids, yield); !more {
@@ -315,16 +328,18 @@ func (p *program) pass(it item, ids *llm.CallIDs, yield func(llm.Chunk, error) b
 	if it.bytes > 0 {
 		p.gate.release(it.bytes)
 	}
+	p.prompt.bytes += it.bytes
 	if it.ask == nil {
 		p.prompt.written += len(it.chunk.Text) + len(it.chunk.Thought)
 		return yield(it.chunk, nil)
 	}
-	for {
+	for calls := 1; ; calls++ {
 		call := p.guest.callOf(it.ask, ids)
+		p.prompt.bytes += max(0, len(call.Args)-it.bytes)
 		if !yield(llm.Chunk{Call: &call}, nil) {
 			return false
 		}
-		if len(p.items) == 0 {
+		if len(p.items) == 0 || calls >= maxAsks || p.prompt.bytes > maxBytes {
 			break
 		}
 		if it = <-p.items; it.ask == nil { // a text behind its calls is for the next answer
@@ -333,6 +348,7 @@ func (p *program) pass(it item, ids *llm.CallIDs, yield func(llm.Chunk, error) b
 		}
 		if it.bytes > 0 {
 			p.gate.release(it.bytes)
+			p.prompt.bytes += it.bytes
 		}
 	}
 	yield(llm.Chunk{Usage: p.usage(nil), Stop: llm.StopTools}, nil)

@@ -14,6 +14,7 @@ import (
 // The limits of reports.
 const (
 	maxReported = 256       // calls that have not ended
+	maxKept     = 16 << 20  // bytes of the messages that reported them
 	maxTitle    = 300       // bytes
 	maxOutput   = 256 << 10 // bytes of the output of one
 )
@@ -27,28 +28,30 @@ type report struct {
 	output  any
 	places  []acp.ToolCallLocation
 	failed  bool
+	bytes   int // of the messages that reported it
 }
 
 // reports are the reported calls that have not ended. The zero value is usable, by many goroutines.
 type reports struct {
-	mu  sync.Mutex
-	all map[acp.ToolCallId]report // guarded by mu
+	mu    sync.Mutex
+	all   map[acp.ToolCallId]report // guarded by mu
+	bytes int                       // of all; guarded by mu
 }
 
 // known returns a call with what was reported of it before and now.
-func (r *reports) known(u acp.ToolCallUpdate) report {
-	return r.update(acp.SessionToolCallUpdate{ToolCallId: u.ToolCallId, Title: u.Title, Kind: u.Kind, RawInput: u.RawInput, RawOutput: u.RawOutput,
+func (r *reports) known(u acp.ToolCallUpdate, bytes int) report {
+	return r.update(bytes, acp.SessionToolCallUpdate{ToolCallId: u.ToolCallId, Title: u.Title, Kind: u.Kind, RawInput: u.RawInput, RawOutput: u.RawOutput,
 		Content: u.Content, Locations: u.Locations, Status: u.Status})
 }
 
 // begin keeps a new call.
-func (r *reports) begin(c *acp.SessionUpdateToolCall) report {
-	return r.update(acp.SessionToolCallUpdate{ToolCallId: c.ToolCallId, Title: &c.Title, Kind: &c.Kind, RawInput: c.RawInput, RawOutput: c.RawOutput,
+func (r *reports) begin(c *acp.SessionUpdateToolCall, bytes int) report {
+	return r.update(bytes, acp.SessionToolCallUpdate{ToolCallId: c.ToolCallId, Title: &c.Title, Kind: &c.Kind, RawInput: c.RawInput, RawOutput: c.RawOutput,
 		Content: c.Content, Locations: c.Locations, Status: &c.Status})
 }
 
-// update returns a call with what has changed, and keeps it unless it has ended.
-func (r *reports) update(u acp.SessionToolCallUpdate) report {
+// update returns a call with what has changed by a message, and keeps it unless it has ended or too much is kept.
+func (r *reports) update(bytes int, u acp.SessionToolCallUpdate) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.all[u.ToolCallId]
@@ -70,15 +73,18 @@ func (r *reports) update(u acp.SessionToolCallUpdate) report {
 	if len(u.Locations) > 0 {
 		t.places = u.Locations
 	}
+	r.bytes -= t.bytes
+	t.bytes += bytes
 	t.failed = u.Status != nil && *u.Status == acp.ToolCallStatusFailed
 	switch {
-	case t.failed || u.Status != nil && *u.Status == acp.ToolCallStatusCompleted:
+	case t.failed || u.Status != nil && *u.Status == acp.ToolCallStatusCompleted || r.bytes+t.bytes > maxKept:
 		delete(r.all, u.ToolCallId)
-	case len(r.all) < maxReported:
+	case len(r.all) < maxReported || r.all[u.ToolCallId].bytes > 0:
 		if r.all == nil {
 			r.all = map[acp.ToolCallId]report{}
 		}
 		r.all[u.ToolCallId] = t
+		r.bytes += t.bytes
 	}
 	return t
 }

@@ -13,7 +13,10 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/tool"
+	"symbio/agent/tool/builtin"
+	"symbio/internal/security/permission/file"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // ActionTool is the name of the tool by which a program asks whether it may do something that no tool of this node does.
@@ -103,7 +106,7 @@ const maxFile = 4 << 20
 
 // readText reads a file of the workspace, for the program. No link leads out of the workspace, and a link inside leads only
 // to what the call's guard would allow.
-func readText(ctx context.Context, path string) (string, error) {
+func readText(ctx context.Context, path string, constrain func(sandbox.Policy) sandbox.Policy) (string, error) {
 	dir := tool.Dir(ctx)
 	rel := path
 	if filepath.IsAbs(path) {
@@ -120,15 +123,11 @@ func readText(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	f, err := root.Open(rel)
+	f, info, err := builtin.OpenRegular(root, rel) // to open a pipe would block
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
 	real, err := filepath.EvalSymlinks(filepath.Join(dir, rel))
 	if err != nil {
 		return "", err
@@ -137,15 +136,41 @@ func readText(ctx context.Context, path string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case !info.Mode().IsRegular() || !os.SameFile(info, led):
-		return "", fmt.Errorf("%s is no file, or was replaced", path)
+	case !os.SameFile(info, led):
+		return "", fmt.Errorf("%s was replaced", path)
 	case !tool.MayFollowLink(ctx, real):
 		return "", fmt.Errorf("%s leads to a file that may not be read", path)
+	case file.HasNames(info) && isOneOf(info, constrain(sandbox.Policy{}).Files.Denied.Hidden):
+		return "", fmt.Errorf("%s is another name of a file that may not be read", path)
 	case info.Size() > maxFile:
 		return "", fmt.Errorf("%s is longer than %d MiB", path, maxFile>>20)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	return string(text), err
+}
+
+// mayWrite returns why a program may not write a file of dir although a person allowed that; nil if it may. By its client it writes
+// no more than in its box: no file by which it would give orders to other programs, and none that is denied to it.
+func mayWrite(path, dir string, constrain func(sandbox.Policy) sandbox.Policy) error {
+	if name := new(file.Links).Locate(path, dir).Protected(); name != "" {
+		return fmt.Errorf("%s is not written by an agent that is another program, because other programs obey %s", path, name)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	denied := constrain(sandbox.Policy{}).Files.Denied
+	if info, err := os.Stat(path); err == nil && isOneOf(info, slices.Concat(denied.Hidden, denied.ReadOnly)) {
+		return fmt.Errorf("%s is denied", path)
+	}
+	return nil
+}
+
+// isOneOf reports whether a file is one of paths.
+func isOneOf(info os.FileInfo, paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		one, err := os.Stat(path)
+		return err == nil && os.SameFile(one, info)
+	})
 }
 
 // linesOf returns count lines of a text from the line first on, counted from 1; 0 = all.

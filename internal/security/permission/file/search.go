@@ -169,10 +169,16 @@ func (s *Search) add(at string) {
 	if s.found = append(s.found, real); !s.denies("/\x00/" + filepath.Base(at)) {
 		s.fixed = append(s.fixed, at)
 	}
-	// Nlink has another type on each system, and does not exist on some.
-	if names := reflect.Indirect(reflect.ValueOf(info.Sys())).FieldByName("Nlink"); info.Mode().IsRegular() && names.IsValid() && names.Uint() > 1 {
+	if HasNames(info) {
 		s.linked = append(s.linked, info)
 	}
+}
+
+// HasNames reports whether a regular file has several names, by hard links.
+func HasNames(info fs.FileInfo) bool {
+	// Nlink has another type on each system, and does not exist on some.
+	names := reflect.Indirect(reflect.ValueOf(info.Sys())).FieldByName("Nlink")
+	return info.Mode().IsRegular() && names.IsValid() && names.Uint() > 1
 }
 
 // RealPath returns an existing path with its links followed; "" if nothing is there or it cannot
