@@ -13,7 +13,8 @@ import (
 
 // The limits of messages that wait to be taken.
 const (
-	maxMessage  = 8 << 20 // of one message, in bytes
+	maxMessage  = 8 << 20        // of one message, in bytes
+	maxRequest  = 1<<20 + 64<<10 // of one that becomes a call, in bytes: tools take arguments of 1 MiB
 	maxMessages = 256
 	maxBytes    = 32 << 20
 )

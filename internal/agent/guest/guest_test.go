@@ -159,7 +159,7 @@ func (at *place) open(t *testing.T, policy permission.Policy, past []llm.Message
 	at.guest = guest.New(at.host, agent.ProgramConfig{
 		Name: "parrot", Dir: func() string { return at.dir }, Program: definition.Program{Command: []string{"/opt/bin/parrot", "acp"}}, Own: own,
 		ReadOnly: func() bool { return at.plan }, Mode: func() agent.Mode { return map[bool]agent.Mode{true: agent.ModePlan, false: agent.ModeAsk}[at.plan] },
-		Notice: func(text string) { at.notices = append(at.notices, text) },
+		Notice:    func(text string) { at.notices = append(at.notices, text) },
 		Constrain: func(p sandbox.Policy) sandbox.Policy { return p },
 	})
 	t.Cleanup(at.guest.Close)

@@ -31,6 +31,9 @@ func (p *program) handle(ctx context.Context, method string, raw json.RawMessage
 		return nil, nil
 	}
 	defer p.gate.release(len(raw))
+	if len(raw) > maxRequest {
+		return nil, acp.NewInvalidParams("it is longer than 1 MiB: do it in smaller parts")
+	}
 	switch method {
 	case acp.ClientMethodSessionRequestPermission:
 		return answer(raw, func(r acp.RequestPermissionRequest) (any, error) { return p.permission(ctx, r, len(raw)), nil })

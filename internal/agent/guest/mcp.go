@@ -33,6 +33,7 @@ func (g *Guest) serve(ctx context.Context, c net.Conn) {
 		s.AddTool(&sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: schema}, g.callTool)
 	}
 	in := newGate(c)
+	defer in.close(errEnded)
 	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 			defer in.release(0)
@@ -48,6 +49,9 @@ func (g *Guest) callTool(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	p := g.now
 	g.mu.Unlock()
 	o := outcome{"No task runs.", true}
+	if len(r.Params.Arguments) > maxRequest {
+		o.text, p = "The arguments are longer than 1 MiB: do it in smaller parts.", nil
+	}
 	if p != nil {
 		args := map[string]any{}
 		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil && len(r.Params.Arguments) > 0 {

@@ -89,6 +89,9 @@ func keeps(context.Context, *permission.FileDenials) bool { return true }
 
 // step returns the ask that notes a call of the program's own tools.
 func (t report) step() *ask {
+	if t.bytes > maxRequest {
+		t.input, t.content = nil, nil
+	}
 	args := map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input}
 	return &ask{tool: agent.StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
 		return tool.Invocation{Args: args, ReadOnly: true, Run: func(context.Context) tool.Result {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/coder/acp-go-sdk"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -238,17 +237,19 @@ func (a *agent) once(ctx context.Context, one act) string {
 
 // talk sends data by a socket and returns the beginning of the answer.
 func talk(network, address, data string) string {
-	c, err := net.DialTimeout(network, address, time.Second)
+	c, err := net.Dial(network, address)
 	if err != nil {
 		return err.Error()
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := io.WriteString(c, data); err != nil {
 		return err.Error()
 	}
-	if network == "udp" {
+	switch c := c.(type) {
+	case *net.UDPConn:
 		return "sent"
+	case *net.UnixConn:
+		_ = c.CloseWrite() // else the server of MCP waits for more
 	}
 	text := make([]byte, 4096)
 	n, err := c.Read(text)
