@@ -72,8 +72,8 @@ func Serve(ctx context.Context, env *command.Env, o Options) error {
 	case <-s.conn.Done():
 	case <-ctx.Done():
 	}
-	cancel()
 	s.mu.Lock() // a conversation that begins has begun, or sees the end of ctx
+	cancel()
 	s.mu.Unlock()
 	s.work.Wait()
 	return input.Close()
