@@ -108,6 +108,7 @@ func (g *Guest) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 func (g *Guest) give(ctx context.Context, r llm.Request) error {
 	g.mu.Lock()
 	g.tools = r.Tools
+	hadOne := g.now != nil
 	g.mu.Unlock()
 	g.settleAsks(r.Messages)
 	begin := len(r.Messages)
@@ -126,7 +127,7 @@ func (g *Guest) give(ctx context.Context, r llm.Request) error {
 	case p != nil && p.prompt != nil:
 		p.cancel()
 	}
-	again := p == nil && begin == g.least && g.now != nil
+	again := p == nil && begin == g.least && hadOne
 	if p == nil || p.ended() || begin < g.least {
 		if p != nil {
 			p.end()

@@ -48,10 +48,15 @@ type Config struct {
 }
 
 // Host starts programs. It implements guest.Host.
-type Host struct{ cfg Config }
+type Host struct {
+	cfg Config
+
+	mu   sync.Mutex
+	used map[string]int // how many programs use a directory; guarded by mu
+}
 
 // New returns a Host.
-func New(cfg Config) *Host { return &Host{cfg} }
+func New(cfg Config) *Host { return &Host{cfg: cfg, used: map[string]int{}} }
 
 // Program returns the program of an agent. It is agent.Config.Programs.
 func (h *Host) Program(c agent.ProgramConfig) agent.Program { return guest.New(h, c) }
@@ -169,18 +174,47 @@ func find(name, path, home string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// directory returns the directory of a session.
-func (h *Host) directory(session string, undo *cleanup) (string, error) {
-	if session != "" && filepath.IsLocal(session) {
-		dir := filepath.Join(h.cfg.State, session)
-		return dir, os.MkdirAll(dir, 0o700)
-	}
+// directory returns the directory of a session, which is used until undo. It removes those that no session needs any more.
+func (h *Host) directory(session string, undo *cleanup) (dir string, err error) {
 	if err := os.MkdirAll(h.cfg.State, 0o700); err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp(h.cfg.State, "once-")
-	undo.add(func() { os.RemoveAll(dir) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if session != "" && filepath.IsLocal(session) {
+		dir = filepath.Join(h.cfg.State, session)
+		err = os.MkdirAll(dir, 0o700)
+	} else {
+		dir, err = os.MkdirTemp(h.cfg.State, once)
+		undo.add(func() { os.RemoveAll(dir) })
+	}
+	h.used[dir]++
+	undo.add(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.used[dir]--; h.used[dir] == 0 {
+			delete(h.used, dir)
+		}
+	})
+	h.tidy()
 	return dir, err
+}
+
+// once begins the names of directories that go with their program, and maxUnused is how long another one is kept that no
+// program uses: a session that goes on after that begins a new one of its program.
+const once, maxUnused = "once-", 30 * 24 * time.Hour
+
+// tidy removes directories that no program uses: those of programs that a crash of the node has ended, and old ones. The
+// caller holds mu.
+func (h *Host) tidy() {
+	entries, _ := os.ReadDir(h.cfg.State) // a directory that stays is tried again the next time
+	for _, e := range entries {
+		dir := filepath.Join(h.cfg.State, e.Name())
+		info, err := e.Info()
+		if err == nil && h.used[dir] == 0 && (strings.HasPrefix(e.Name(), once) || time.Since(info.ModTime()) > maxUnused) {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 // copyLogin copies the files of a login into the home of a program, unless it has newer ones: programs renew their logins.
