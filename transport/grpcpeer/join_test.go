@@ -23,15 +23,18 @@ import (
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // seed is the name of the node that holds the authority of a lan's cluster.
 const seed = "seed"
 
 // newCluster is a lan whose nodes are of a cluster.
-func newCluster(t testing.TB) *lan {
+func newCluster(t testing.TB) *lan { return newSlowCluster(t, grpcpeertest.Config{}) }
+
+func newSlowCluster(t testing.TB, cfg grpcpeertest.Config) *lan {
 	t.Helper()
-	l := newLAN(t)
+	l := newSlowLAN(t, cfg)
 	c, err := identity.CreateCluster(filepath.Join(l.Dir(), "cluster"), "home")
 	if err != nil {
 		t.Fatal(err)

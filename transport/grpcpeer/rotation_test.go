@@ -12,6 +12,7 @@ import (
 	"symbio/community"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // acquaint makes stations know each other's addresses.
@@ -217,7 +218,7 @@ func TestAuthorityIsReplacedWithoutAFailedCall(t *testing.T) {
 // Both holders begin at once, and one of the two rotations goes on, to its end, on all nodes.
 func TestTwoHoldersRotateAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newCluster(t)
+		l := newSlowCluster(t, grpcpeertest.Config{Delay: time.Millisecond}) // the second begins before it hears of the first
 		first, second, third := l.add(seed, l.takes(".")), l.add("bob", l.takes("bob")), l.add("carl")
 		f, b, c := first.live(seed), second.live("bob"), third.live("carl")
 		acquaint(first, second, third)
