@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -130,10 +131,11 @@ type place struct {
 	notices []string
 	heard   chan struct{} // closed at the first text
 	plan    bool
+	begun   time.Time // of the first text
 }
 
 // newPlace returns the place of a guest. rules are what its agent may do.
-func newPlace(t *testing.T, rules permission.Config, p *program, more ...tool.Tool) *place {
+func newPlace(t testing.TB, rules permission.Config, p *program, more ...tool.Tool) *place {
 	t.Helper()
 	policy, err := rules.Policy()
 	if err != nil {
@@ -145,7 +147,7 @@ func newPlace(t *testing.T, rules permission.Config, p *program, more ...tool.To
 }
 
 // open makes the guest and its conversation, with messages of an earlier life.
-func (at *place) open(t *testing.T, policy permission.Policy, past []llm.Message, more ...tool.Tool) {
+func (at *place) open(t testing.TB, policy permission.Policy, past []llm.Message, more ...tool.Tool) {
 	t.Helper()
 	files, err := builtin.New(builtin.Config{Dir: at.dir})
 	if err != nil {
@@ -171,6 +173,9 @@ func (at *place) open(t *testing.T, policy permission.Policy, past []llm.Message
 	at.Conversation = conversation.New(conversation.Config{Model: at.guest, Tools: set, Instructions: "You are the parrot.", MaxTurns: 1000,
 		Watch: func(_ context.Context, e event.Event) {
 			if e.Type == event.TypeText {
+				if at.begun.IsZero() {
+					at.begun = time.Now()
+				}
 				if at.texts.Len() == 0 {
 					close(at.heard)
 				}
