@@ -53,12 +53,17 @@ func (c *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
 		return len(b), nil
 	}
 	text := append([]byte(nil), b...)
-	time.AfterFunc(l.cfg.Delay, func() {
+	arrive := func() {
 		select {
 		case other.packets.in <- packet{text, net.UDPAddrFromAddrPort(c.node.Addr)}:
 		default:
 		}
-	})
+	}
+	if l.cfg.Delay > 0 {
+		time.AfterFunc(l.cfg.Delay, arrive)
+	} else {
+		arrive()
+	}
 	return len(b), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,12 +78,17 @@ func (r *rig) ask(id string) {
 		ID: id, Tool: "Bash", Args: json.RawMessage(`{"command":"deploy --token=ghp_0123456789abcdefghijklmnopqrstuvwxyzAB"}`)}})
 }
 
-func (r *rig) want(sent ...string) {
-	r.t.Helper()
+// attempts returns what was sent so far.
+func (r *rig) attempts() []string {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if got, want := strings.Join(r.sent, "\n"), strings.Join(sent, "\n"); got != want {
+	return slices.Clone(r.sent)
+}
+
+func (r *rig) want(sent ...string) {
+	r.t.Helper()
+	if got, want := strings.Join(r.attempts(), "\n"), strings.Join(sent, "\n"); got != want {
 		r.t.Errorf("sent\n%s\nwant\n%s", got, want)
 	}
 }
@@ -179,7 +185,7 @@ func TestMessageIsRepeatedWithPauses(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		var at []string
-		for _, s := range r.sent {
+		for _, s := range r.attempts() {
 			when, _, _ := strings.Cut(s, " ")
 			at = append(at, when)
 		}
@@ -211,7 +217,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := len(r.sent); n != 64 || r.failure() != "64 messages wait already" {
+		if n := len(r.attempts()); n != 64 || r.failure() != "64 messages wait already" {
 			t.Errorf("%d messages, %q", n, r.failure())
 		}
 		r.stop()
