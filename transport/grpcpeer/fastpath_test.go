@@ -238,6 +238,11 @@ func TestLostLaneFailsAllItsCallsAtOnce(t *testing.T) {
 		var seen events
 		cut := make(chan bool)
 		a, eve := lyingLink(t, newLAN(t), func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
+			select {
+			case <-cut: // a lane of a later link stays
+				<-s.Context().Done()
+			default:
+			}
 			if f, _ := s.Recv(); f.GetOpen().GetBulk() {
 				<-s.Context().Done()
 			}
