@@ -52,7 +52,7 @@ type linkReason struct {
 
 // linkUse is how a link is used. membership.closeIdle alone uses what is not atomic.
 type linkUse struct {
-	offered atomic.Bool // the node could not dial this one, and has a reversed connection
+	offered atomic.Bool // the node could not dial this one, and was offered a reversed connection
 	begun   uint64      // calls, at the last look
 	looks   int         // without a call
 }

@@ -2,7 +2,6 @@ package grpcpeer
 
 import (
 	"context"
-	"math/bits"
 	"net/netip"
 	"strings"
 	"time"
@@ -98,41 +97,20 @@ func (m *membership) closeIdle(ctx context.Context) {
 		}
 		large := m.isLarge()
 		for l := range m.links.all() {
-			looks := l.countIdle()
-			switch {
-			case looks < idleChecks || !large:
-			case m.outlives(l) && l.at.addr.IsValid():
-				l.closeIdle()
-			case looks%idleChecks == 0 && bits.OnesCount(uint(looks/idleChecks)) == 1 && l.at == (endpoint{}): // more and more rarely
-				m.checks.Go(func() { m.tryDial(l) })
+			if l.countIdle() < idleChecks || !large || !m.outlives(l) {
+				continue
 			}
+			l.closeIdle()
 		}
 	}
 }
 
 // outlives reports whether the node of a link stays a member when the link is closed: gossip says that the same process is
-// alive, and that node, as far as this one dialed it, needs no reversed connection.
+// alive, and both ends can dial each other.
 func (m *membership) outlives(l *link) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := m.byNode[l.peer.ID]
 	return one != nil && one.link == l && one.alive && one.node != nil && strings.HasPrefix(l.about.instance, one.node.Statement.GetInstance()) &&
-		!l.use.offered.Load()
-}
-
-// tryDial closes an idle link over a reversed connection if its node can be dialed after all. Where many nodes start at once,
-// some answer too late, and are taken for nodes that only dial out.
-func (m *membership) tryDial(l *link) {
-	for _, at := range m.addrs(l.peer.ID) {
-		var took time.Duration
-		shown, err := m.candidates.dialer.dialOne(endpoint{addr: at}, l.peer.ID, &took)
-		if err != nil {
-			continue
-		}
-		shown.close()
-		if m.outlives(l) {
-			l.closeIdle()
-		}
-		return
-	}
+		l.at.addr.IsValid() && !l.use.offered.Load()
 }
