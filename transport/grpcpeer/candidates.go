@@ -246,7 +246,7 @@ type target struct {
 	better          <-chan struct{} // of an introduced one: there may be a better hint; else nil
 	dropped         <-chan struct{}
 	isStale         func(endpoint) bool
-	heldBack        func() bool
+	begin           func() (done func(), ok bool)
 }
 
 // introduced reports whether only other nodes name the candidate, and it never was reached. The caller holds
@@ -280,7 +280,7 @@ func (n *candidates) next(k *candidate) (target, bool) {
 	k.addrsChanged = false
 	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), url: k.url, introduced: k.introduced(), unproven: k.unproven(),
 		dropped: k.dropped, isStale: func(e endpoint) bool { return n.isStale(k, e) },
-		heldBack: func() bool { return n.members.holdBack(k) > 0 }}
+		begin: func() (func(), bool) { return n.members.first.begin(k) }}
 	if t.introduced {
 		t.better = k.changed
 	}

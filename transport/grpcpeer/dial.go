@@ -58,11 +58,11 @@ func (n *dialer) dial(t target) (*link, error) {
 	}
 	var handshake time.Duration // of the last address that took the connection
 	defer func() { slots.release(handshake) }()
-	if t.heldBack() { // others were reached meanwhile
+	done, ok := t.begin()
+	if !ok { // others were reached meanwhile
 		return nil, errNewHint
 	}
-	n.renewal.members.first.underWay.Add(1)
-	defer n.renewal.members.first.underWay.Add(-1)
+	defer done()
 	if t.claimed != "" {
 		if _, err := identity.ParseNodeID(string(t.claimed)); err != nil {
 			return nil, fmt.Errorf("%w: %w", calls.ErrProtocol, err)
@@ -102,10 +102,12 @@ func (n *dialer) dialOne(at endpoint, expect community.NodeID, took *time.Durati
 		}
 		n.cfg.Logger.Info("certificate renewed after its end", "until", n.cfg.Identity.NotAfter(), "addr", at.String())
 	}
+	stop := n.renewal.members.first.connecting()
 	raw, err := n.connect(at)
 	if err != nil {
 		return nil, err
 	}
+	stop()
 	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	defer cancel()
 	began := time.Now()

@@ -29,7 +29,7 @@ type introductionFeed struct {
 func (s *server) newIntroductionFeed(remote *caller) *introductionFeed {
 	from, _ := netip.ParseAddrPort(remote.addr)
 	return &introductionFeed{links: s.links, self: s.self(), isDiscovered: s.candidates.isDiscovered, callable: s.callable,
-		grace: s.candidates.members.grace, caller: remote,
+		grace: s.candidates.members.first.grace, caller: remote,
 		loopback: from.Addr().Unmap().IsLoopback(), started: time.Now()}
 }
 

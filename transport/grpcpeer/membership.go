@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -39,7 +37,7 @@ type membership struct {
 	*local
 	candidates *candidates
 	gossip     *gossip.Group // nil: this node takes no part, and has links only
-	first      firstDials
+	first      *firstDials
 	host       community.Host
 
 	mu     sync.Mutex
@@ -61,7 +59,9 @@ type member struct {
 var errNoMember = errors.New("gossip does not know the node")
 
 func newMembership(n *local, c *candidates) *membership {
-	return &membership{local: n, candidates: c, byNode: map[community.NodeID]*member{}, first: firstDials{turns: rate.NewLimiter(crowdRate, 1)}}
+	m := &membership{local: n, candidates: c, byNode: map[community.NodeID]*member{}}
+	m.first = newFirstDials(m)
+	return m
 }
 
 // of returns the member with that id, a new one if there was none. The caller holds m.mu.

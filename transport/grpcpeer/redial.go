@@ -50,7 +50,7 @@ func (n *candidates) maintain(k *candidate) {
 		if n.park(k, t) {
 			return
 		}
-		if rest := n.members.holdBack(k); rest > 0 {
+		if rest := n.members.first.holdBack(k); rest > 0 {
 			n.wait(k, time.Now(), pause{length: rest})
 			continue
 		}

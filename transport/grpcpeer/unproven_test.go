@@ -65,31 +65,37 @@ func TestUnprovenRefusedCandidateBacksOffLonger(t *testing.T) {
 
 // Of 300 configured addresses where packets are lost, and one where a node answers, the one is found in 10 s.
 func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLAN(t)
-		var sa *station
-		sb := l.add("b")
-		sa = l.add("a", func(c *grpcpeer.Config) {
-			c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-				if addr == sb.Addr {
-					return sa.Dial(ctx, addr)
+	for name, gossip := range map[string]bool{"links to all": false, "gossip": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newSlowLAN(t, grpcpeertest.Config{Gossip: gossip})
+				var sa *station
+				sb := l.add("b")
+				sa = l.add("a", func(c *grpcpeer.Config) {
+					c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+						if addr == sb.Addr {
+							return sa.Dial(ctx, addr)
+						}
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+				})
+				a, b := sa.live("a"), sb.live("b")
+				for i := range 300 {
+					addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(i+1))
+					sa.Network.AddHint(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
 				}
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
+				sa.Network.AddHint(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.Addr}, Sources: []string{"dns"}})
+				time.Sleep(10 * time.Second)
+				if all := a.Members(); !available(all, sb.ID) {
+					t.Errorf("after 10 s the members are %+v, want the living one", all)
+				}
+				a.leave()
+				b.leave()
+				time.Sleep(time.Minute) // memberlist's last probes end by themselves
+			})
 		})
-		a := sa.live("a")
-		sb.live("b")
-		for i := range 300 {
-			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(i+1))
-			sa.Network.AddHint(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
-		}
-		sa.Network.AddHint(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.Addr}, Sources: []string{"dns"}})
-		time.Sleep(10 * time.Second)
-		if all := a.Members(); !available(all, sb.ID) {
-			t.Errorf("after 10 s the members are %+v, want the living one", all)
-		}
-	})
+	}
 }
 
 // A connection that is taken and then silent is not a refusal: the reason names what may be in between.
