@@ -20,7 +20,7 @@ func TestNewOfferCutsTheOldOne(t *testing.T) {
 		near, end := net.Pipe()
 		far = append(far, end)
 		go c.accepted.Accept()
-		if err := c.serve(t.Context(), someID(1+i/2), tls.Client(near, &tls.Config{}), newBatchConn(near)); err != nil {
+		if err := c.serve(t.Context(), &link{peer: community.Peer{ID: someID(1 + i/2)}}, tls.Client(near, &tls.Config{}), newBatchConn(near)); err != nil {
 			t.Fatal(err)
 		}
 	}

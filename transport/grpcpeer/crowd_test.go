@@ -211,3 +211,32 @@ func (e noter) Receive(_ context.Context, s community.Signal) (community.Reply, 
 	e.got <- string(s.Data)
 	return community.Reply{}, nil
 }
+
+// A node that could not be dialed at first, as where many start at once, keeps no connection to each other one for ever.
+func TestNodeThatIsDialedAgainNeedsNoReversedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10
+		c := newCrowd(t, n, grpcpeertest.Config{Delay: time.Millisecond})
+		defer c.leave()
+		late := c.homes[0]
+		c.nodes[0].SetDialOnly(true)
+		all := func(*home) int { return n - 1 }
+		time.Sleep(18 * time.Second)
+		kept := c.links()
+		if kept == 0 {
+			t.Fatal("a node that only dials out has no links")
+		}
+		c.nodes[0].SetDialOnly(false)
+		time.Sleep(4 * time.Minute)
+		if got := c.links(); got != 0 {
+			t.Errorf("%d of %d unused links are open, want none", got, kept)
+		}
+		c.await("still whole", 0, c.homes, c.homes, all)
+		late.offers("echo", echo)
+		c.homes[1].sees("the capability", func(all []community.Member) bool { return len(c.homes[1].WhoProvides("echo")) == 1 })
+		r, err := c.homes[1].Invoke(t.Context(), community.MemberID(late.id), "echo", community.Signal{Data: []byte(`"x"`)})
+		if err != nil || string(r.Data) != `"x"` {
+			t.Errorf("the call returned %q, %v", r.Data, err)
+		}
+	})
+}

@@ -52,9 +52,10 @@ type linkReason struct {
 
 // linkUse is how a link is used. membership.closeIdle alone uses what is not atomic.
 type linkUse struct {
-	offered atomic.Bool // the node could not dial this one, and was offered a reversed connection
+	offered atomic.Bool // the node could not dial this one, and has a reversed connection
 	begun   uint64      // calls, at the last look
 	looks   int         // without a call
+	tried   int         // looks at the last dial of a node that was not reached before
 }
 
 // linkWire is the connection of a link, and the gRPC client on it.
@@ -142,7 +143,7 @@ func (l *link) close() {
 func (l *link) countIdle() int {
 	begun, busy := l.calls.Activity()
 	if l.use.looks++; busy || begun != l.use.begun {
-		l.use.looks = 0
+		l.use.looks, l.use.tried = 0, 0
 	}
 	l.use.begun = begun
 	return l.use.looks

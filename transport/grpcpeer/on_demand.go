@@ -85,7 +85,7 @@ func (m *membership) mayConnect(id community.NodeID) bool {
 }
 
 // closeIdle closes links that were not used for idleChecks looks, as far as their nodes stay members by gossip, until ctx
-// ends.
+// ends. Between two looks it dials one node at the most that was not reached before, so that a crowd has its peace.
 func (m *membership) closeIdle(ctx context.Context) {
 	looks := time.NewTicker(idleCheck)
 	defer looks.Stop()
@@ -96,21 +96,48 @@ func (m *membership) closeIdle(ctx context.Context) {
 		case <-looks.C:
 		}
 		large := m.isLarge()
+		var again *link
 		for l := range m.links.all() {
-			if l.countIdle() < idleChecks || !large || !m.outlives(l) {
+			looks := l.countIdle()
+			if looks < idleChecks || !large || !m.outlives(l) {
 				continue
 			}
-			l.closeIdle()
+			if l.at.addr.IsValid() {
+				l.closeIdle()
+			} else if l.at == (endpoint{}) && looks >= max(4*idleChecks, 2*l.use.tried) {
+				again = l
+			}
+		}
+		if again != nil {
+			again.use.tried = again.use.looks
+			m.tryDial(again)
 		}
 	}
 }
 
 // outlives reports whether the node of a link stays a member when the link is closed: gossip says that the same process is
-// alive, and both ends can dial each other.
+// alive, and that node, as far as this one dialed it, needs no reversed connection.
 func (m *membership) outlives(l *link) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := m.byNode[l.peer.ID]
 	return one != nil && one.link == l && one.alive && one.node != nil && strings.HasPrefix(l.about.instance, one.node.Statement.GetInstance()) &&
-		l.at.addr.IsValid() && !l.use.offered.Load()
+		!l.use.offered.Load()
+}
+
+// tryDial closes an idle link over a reversed connection if its node can be dialed after all. Where many nodes start at once,
+// some answer too late, and are taken for nodes that only dial out.
+func (m *membership) tryDial(l *link) {
+	for _, at := range m.addrs(l.peer.ID) {
+		var took time.Duration
+		shown, err := m.candidates.dialer.dialOne(endpoint{addr: at}, l.peer.ID, &took)
+		if err != nil {
+			continue
+		}
+		shown.close()
+		if m.outlives(l) {
+			l.closeIdle()
+		}
+		return
+	}
 }

@@ -139,18 +139,20 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 		raw.Close()
 		return fmt.Errorf("greet %s: %w", l.at, n.cfg.Identity.Explain(err))
 	}
-	return n.serve(ctx, l.peer.ID, conn, below)
+	return n.serve(ctx, l, conn, below)
 }
 
 // serve hands the connection to the gRPC server and closes the previous one to the same node, which
 // that node has just said it lost.
-func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batchConn) error {
+func (n *reverser) serve(ctx context.Context, l *link, conn *tls.Conn, below *batchConn) error {
+	id := l.peer.ID
 	o := &offeredConn{Conn: conn, raw: below}
 	o.release = func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.offered[id] == o {
 			delete(n.offered, id)
+			l.use.offered.Store(false) // unless that node says again that it cannot dial this one
 		}
 	}
 	n.mu.Lock()
