@@ -202,14 +202,16 @@ func TestAnswerWithoutItsOutputIsNone(t *testing.T) {
 func TestEmitEndsWithItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
+		emitted := make(chan struct{})
 		call := serving(t, community.Config{}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
+			defer close(emitted)
 			why = community.Emit(ctx, make([]byte, 1<<20), "")
 			return community.Reply{}, why
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := call(ctx, func(community.Update) { <-ctx.Done() }); !errors.Is(err, context.Canceled) ||
-			!errors.Is(why, context.Canceled) {
+		_, err := call(ctx, func(community.Update) { <-emitted }) // there is no room for the rest before
+		if !errors.Is(err, context.Canceled) || !errors.Is(why, context.Canceled) {
 			t.Errorf("the call ended with %v, Emit with %v", err, why)
 		}
 	})

@@ -104,7 +104,7 @@ func (m *membership) closeIdle(ctx context.Context) {
 			}
 			if l.at.addr.IsValid() {
 				l.closeIdle()
-			} else if l.at == (endpoint{}) && looks >= max(4*idleChecks, 2*l.use.tried) {
+			} else if l.at == (endpoint{}) && looks >= max(2*idleChecks, 2*l.use.tried) {
 				again = l
 			}
 		}
