@@ -124,6 +124,13 @@ func (a *Activity) call(id, tool string) int {
 	return slices.IndexFunc(a.Calls, func(c RunningCall) bool { return c.ID == id && c.Tool == tool })
 }
 
+// isRunning reports whether a call is known that has not returned.
+func (a *activity) isRunning(id, tool string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now.call(id, tool) >= 0
+}
+
 // ask records that a person is asked about a call, or no longer asked.
 func (a *activity) ask(id, tool string, asking bool) {
 	a.mu.Lock()
@@ -190,6 +197,14 @@ func (e *events) report(v event.Event) {
 }
 
 // notice reports a message for people.
+// calls tells of a call of a tool, once.
+func (e *events) calls(c llm.ToolCall) {
+	if c.ID != "" && e.isRunning(c.ID, c.Name) {
+		return // a program has told that it began
+	}
+	e.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
+}
+
 func (e *events) notice(text string) { e.report(event.Event{Type: event.TypeNotice, Text: text}) }
 
 // Activities returns what the agents of this node do, in no order.

@@ -73,9 +73,7 @@ func newAgent(i *instance) *Agent {
 			p, narrower := i.permissions.constrainSandbox(p)
 			return hideOrigin(p, i.factory.cfg.Dir, i.order.Workspace.Dir, i.permissions.policy), narrower
 		},
-		OnCall: func(c llm.ToolCall) {
-			i.events.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
-		},
+		OnCall: i.events.calls,
 		OnResult: func(r llm.ToolResult, d tool.FileDiff) {
 			i.events.report(event.Event{Type: event.TypeToolResult, Text: r.Text,
 				Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})

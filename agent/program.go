@@ -37,6 +37,8 @@ type ProgramConfig struct {
 	// ReadOnly reports whether the agent only reads now, and Mode its mode.
 	ReadOnly func() bool
 	Mode     func() Mode
+	// Begun shows people a call of StepTool that has begun, and that the answer has, with the same id, when it has ended.
+	Begun func(llm.ToolCall)
 	// Notice tells people of something that they may not expect.
 	Notice func(text string)
 	// Own are the names of the tools for the workspace, which a program has itself.
@@ -46,7 +48,7 @@ type ProgramConfig struct {
 // newProgram returns the program of an instance. The instance need not be complete yet.
 func newProgram(i *instance) Program {
 	c := ProgramConfig{
-		Name: i.order.Definition.Name, Program: i.order.Definition.Program, Notice: i.events.notice,
+		Name: i.order.Definition.Name, Program: i.order.Definition.Program, Notice: i.events.notice, Begun: i.events.calls,
 		Dir:       func() string { return i.order.Workspace.Dir },
 		Session:   func() string { return i.record.info().ID },
 		Constrain: i.constrainProgram,

@@ -184,7 +184,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
 	answer := Answer{Why: NoPerson}
 	if s.cfg.Ask != nil {
-		answer = s.cfg.Ask(ctx, *d)
+		answer = s.question(ctx, j, *d)
 		j.denied = nil // files may have come meanwhile
 	}
 	d.Approved, d.By, d.Reason = answer.Allow && ctx.Err() == nil, answer.By, answer.Reason

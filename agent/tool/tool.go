@@ -51,6 +51,11 @@ type Invocation struct {
 	// call. It changes nothing, and may be called by several goroutines. The zero FileDiff means that
 	// the change is not known. nil means that the call changes no file.
 	Preview func(ctx context.Context) FileDiff
+	// OnConsent gets a person's yes to the call, which only asks for something. nil means that the yes is for this call alone.
+	OnConsent func(*Consent)
+	// Consent returns the yes that a person gave when the same was asked for; nil = none. ctx belongs to the call. It is called for one
+	// call at a time, and only if a person is to decide. nil means that the person is asked.
+	Consent func(ctx context.Context, d Decision) *Consent
 	// Alone is true if the call must not run in parallel with others of its turn.
 	Alone bool
 	// ReadOnly is true if the call changes nothing, so that one that was interrupted may run again.

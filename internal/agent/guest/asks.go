@@ -45,8 +45,11 @@ func (a *ask) settle(o outcome) {
 func (g *Guest) enlist(a *ask) *ask {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.count++
-	a.key, a.done = fmt.Sprintf("g%d", g.count), make(chan outcome, 1)
+	if a.key == "" {
+		g.count++
+		a.key = fmt.Sprintf("g%d", g.count)
+	}
+	a.done = make(chan outcome, 1)
 	g.asks[a.key] = a
 	return a
 }
@@ -180,8 +183,9 @@ func (g *Guest) permissions(t report) (all []*ask) {
 // permission returns a call that asks for what the program does itself.
 func (t report) permission(g *Guest, real tool.Tool, name string, args map[string]any) tool.Invocation {
 	inv := tool.Invocation{
-		Args:     args,
-		ReadOnly: name == "Read",
+		Args:      args,
+		ReadOnly:  name == "Read",
+		OnConsent: func(c *tool.Consent) { g.consents.add(c, t) },
 		Run: func(context.Context) tool.Result {
 			return tool.Result{Text: g.Name() + " may do it, and does it itself, in its own box.", Change: t.change(args)}
 		},
@@ -198,15 +202,27 @@ func (t report) permission(g *Guest, real tool.Tool, name string, args map[strin
 // change returns the change that the program says it makes to the file of a call.
 func (t report) change(args map[string]any) tool.FileDiff {
 	path, _ := args["file_path"].(string)
+	d := t.diff(path)
+	if d == nil {
+		return tool.FileDiff{}
+	}
+	old := ""
+	if d.OldText != nil {
+		old = *d.OldText
+	}
+	return tool.FileDiff{File: path, Diff: builtin.Unified(path, path, []byte(old), []byte(d.NewText))}
+}
+
+// diff returns what the program says of the change of a file; nil = nothing. Of several changes of one file nothing is said.
+func (t report) diff(path string) (one *acp.ToolCallContentDiff) {
 	for _, c := range t.content {
 		if c.Diff == nil || c.Diff.Path != path {
 			continue
 		}
-		old := ""
-		if c.Diff.OldText != nil {
-			old = *c.Diff.OldText
+		if one != nil {
+			return nil
 		}
-		return tool.FileDiff{File: path, Diff: builtin.Unified(path, path, []byte(old), []byte(c.Diff.NewText))}
+		one = c.Diff
 	}
-	return tool.FileDiff{}
+	return one
 }

@@ -32,7 +32,7 @@ func (p *program) readFile(ctx context.Context, r acp.ReadTextFileRequest) (any,
 	args := map[string]any{"file_path": r.Path}
 	var text string
 	_, err := p.result(ctx, &ask{tool: "Read", args: args, decode: func(tool.Tool) (tool.Invocation, error) {
-		return tool.Invocation{Args: args, ReadOnly: true, Run: func(ctx context.Context) tool.Result {
+		return tool.Invocation{Args: args, ReadOnly: true, Consent: p.guest.consent, Run: func(ctx context.Context) tool.Result {
 			var err error
 			if text, err = readText(ctx, r.Path, p.guest.cfg.Constrain); err != nil {
 				return tool.Result{Text: err.Error(), IsError: true}
@@ -62,6 +62,7 @@ func (p *program) writeFile(ctx context.Context, r acp.WriteTextFileRequest) (an
 			return tool.Invocation{}, err
 		}
 		inv, err := real.Decode(raw)
+		inv.Consent = p.guest.consent
 		run := inv.Run
 		inv.Run = func(ctx context.Context) tool.Result {
 			if err := mayWrite(r.Path, tool.Dir(ctx), p.guest.cfg.Constrain); err != nil {
@@ -133,7 +134,11 @@ func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &ask{tool: "Bash", args: args, decode: func(real tool.Tool) (tool.Invocation, error) { return real.Decode(raw) }}
+	a := &ask{tool: "Bash", args: args, decode: func(real tool.Tool) (tool.Invocation, error) {
+		inv, err := real.Decode(raw)
+		inv.Consent = p.guest.consent
+		return inv, err
+	}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		if t.out, err = p.result(context.Background(), a); err != nil { // it ends with the program

@@ -61,6 +61,8 @@ type Guest struct {
 	tools []llm.ToolSpec  // of the latest request; guarded by mu
 	asks  map[string]*ask // by key, those that wait for their call; guarded by mu
 	count int             // of asks so far; guarded by mu
+
+	consents consents
 }
 
 // New returns a Guest. It starts nothing.
@@ -189,6 +191,7 @@ func (g *Guest) settleAsks(messages []llm.Message) {
 func (g *Guest) Settle() {
 	g.busy <- struct{}{}
 	defer func() { <-g.busy }()
+	g.consents.clear()
 	if g.live != nil && g.live.prompt != nil {
 		g.live.cancel()
 	}

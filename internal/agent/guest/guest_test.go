@@ -132,6 +132,8 @@ type place struct {
 	heard   chan struct{} // closed at the first text
 	plan    bool
 	begun   time.Time // of the first text
+
+	begunSteps []llm.ToolCall
 }
 
 // newPlace returns the place of a guest. rules are what its agent may do.
@@ -162,6 +164,7 @@ func (at *place) open(t testing.TB, policy permission.Policy, past []llm.Message
 		Name: "parrot", Dir: func() string { return at.dir }, Program: definition.Program{Command: []string{"/opt/bin/parrot", "acp"}}, Own: own,
 		ReadOnly: func() bool { return at.plan }, Mode: func() agent.Mode { return map[bool]agent.Mode{true: agent.ModePlan, false: agent.ModeAsk}[at.plan] },
 		Notice:    func(text string) { at.notices = append(at.notices, text) },
+		Begun:     func(c llm.ToolCall) { at.begunSteps = append(at.begunSteps, c) },
 		Constrain: func(p sandbox.Policy) sandbox.Policy { return p },
 	})
 	t.Cleanup(at.guest.Close)
@@ -377,6 +380,42 @@ func TestOwnToolsOfTheProgramAreNoted(t *testing.T) {
 	}
 	if len(at.results) != 1 || at.results[0].Name != agent.StepTool || at.results[0].Text != "a.txt" || at.results[0].IsError {
 		t.Fatalf("noted %+v", at.results)
+	}
+}
+
+// A step of a program is shown when it begins, once, and has the same id when it has ended.
+func TestStepIsShownWhenItBegins(t *testing.T) {
+	for name, test := range map[string]struct {
+		begin  []acp.SessionUpdate
+		action string
+	}{
+		"with its input": {begin: []acp.SessionUpdate{acp.StartToolCall("c1", "npm test", acp.WithStartRawInput(map[string]any{"command": "npm test"}))}, action: "npm test"},
+		"input comes later": {begin: []acp.SessionUpdate{acp.StartToolCall("c1", "bash", acp.WithStartStatus("pending")),
+			acp.UpdateToolCall("c1", acp.WithUpdateTitle("npm test"), acp.WithUpdateStatus("in_progress"))}, action: "npm test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var at *place
+			p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {
+				more := []acp.SessionUpdate{acp.UpdateToolCall("c1", acp.WithUpdateStatus("in_progress")), acp.UpdateAgentMessageText("it runs")}
+				for _, u := range append(test.begin, more...) {
+					_ = p.conn.SessionUpdate(ctx, acp.SessionNotification{SessionId: "s1", Update: u})
+				}
+				<-at.heard
+				if len(at.begunSteps) != 1 || len(at.results) != 0 || !strings.Contains(string(at.begunSteps[0].Args), test.action) {
+					t.Errorf("begun %+v before any of %+v", at.begunSteps, at.results)
+				}
+				_ = p.conn.SessionUpdate(ctx, acp.SessionNotification{SessionId: "s1", Update: acp.UpdateToolCall("c1", acp.WithUpdateStatus("completed"))})
+				p.say(ctx, "done")
+				return end, nil
+			}}
+			at = newPlace(t, permission.Config{Preset: "permissive"}, p)
+			if _, err := at.Send(t.Context(), "go"); err != nil {
+				t.Fatal(err)
+			}
+			if len(at.begunSteps) != 1 || len(at.results) != 1 || at.results[0].CallID != at.begunSteps[0].ID {
+				t.Errorf("begun %+v, ended %+v", at.begunSteps, at.results)
+			}
+		})
 	}
 }
 

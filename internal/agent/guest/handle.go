@@ -81,11 +81,9 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 	case u.AgentThoughtChunk != nil && u.AgentThoughtChunk.Content.Text != nil:
 		it.chunk = llm.Chunk{Thought: u.AgentThoughtChunk.Content.Text.Text}
 	case u.ToolCall != nil:
-		it.ask = p.step(u.ToolCall.Status, p.reports.begin(u.ToolCall, bytes))
-	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
-		it.ask = p.step(*u.ToolCallUpdate.Status, p.reports.update(bytes, *u.ToolCallUpdate))
+		it = p.step(p.reports.begin(u.ToolCall, bytes))
 	case u.ToolCallUpdate != nil:
-		p.reports.update(bytes, *u.ToolCallUpdate)
+		it = p.step(p.reports.update(bytes, *u.ToolCallUpdate))
 	case u.Plan != nil:
 		it.ask = p.plan(u.Plan.Entries)
 	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil:
@@ -95,17 +93,21 @@ func (p *program) update(u acp.SessionUpdate, bytes int) {
 		}
 		p.mu.Unlock()
 	}
-	if it.bytes = bytes; it.ask == nil && it.chunk == (llm.Chunk{}) || !p.put(it) {
+	if it.bytes = bytes; it.ask == nil && it.begun == nil && it.chunk == (llm.Chunk{}) || !p.put(it) {
 		p.drop(it, interrupted)
 	}
 }
 
-// step returns the ask that notes a call of the program's own tools when it has ended; nil before.
-func (p *program) step(status acp.ToolCallStatus, t report) *ask {
-	if status != acp.ToolCallStatusCompleted && status != acp.ToolCallStatusFailed || p.guest.isOwnTool(t.title) {
-		return nil
+// step returns what shows a call of the program's own tools when it begins, and the ask that notes it when it has ended.
+func (p *program) step(t report) (it item) {
+	switch {
+	case p.guest.isOwnTool(t.title):
+	case t.ended:
+		it.ask = p.guest.enlist(t.step())
+	case t.begins:
+		it.begun = t.call()
 	}
-	return p.guest.enlist(t.step())
+	return it
 }
 
 // plan returns the ask that shows a plan of the program.

@@ -3,6 +3,7 @@ package guest
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -66,10 +67,11 @@ type prompt struct {
 	counted  int                // tokens that were reported so far
 }
 
-// item is a piece of an answer: a chunk, or an ask.
+// item is a piece of an answer: a chunk, an ask, or a step of the program that began.
 type item struct {
 	chunk llm.Chunk
 	ask   *ask
+	begun *llm.ToolCall
 	bytes int // of the message that it came with; 0 = it holds none back
 }
 
@@ -92,7 +94,7 @@ func (g *Guest) start(ctx context.Context, begin int) (*program, error) {
 	if err != nil {
 		return nil, g.fail(llm.ErrUnavailable, err.Error())
 	}
-	p := &program{guest: g, run: run, gate: newGate(run.Out), readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
+	p := &program{guest: g, run: run, gate: newGate(run.Out), readOnly: readOnly, reports: reports{life: rand.Text()[:8]}, items: make(chan item, maxMessages+2*maxAsks)}
 	p.outbox = newOutbox(run.In, run.End)
 	p.conn = acp.NewConnection(p.handle, p.outbox, p.gate)
 	p.conn.SetLogger(slog.New(slog.DiscardHandler))
@@ -203,6 +205,7 @@ func (p *program) begin(text string, images []llm.Image) {
 	p.working, p.bill.due = true, 0
 	p.mu.Unlock()
 	p.prompt = now
+	p.guest.consents.clear()
 	if p.run.Notes != "" {
 		if err := private.ReplaceJSON(p.run.Notes, maxNotes, notes{string(id), p.guest.least}); err != nil {
 			p.guest.cfg.Notice("the session of " + p.guest.Name() + " cannot go on after a restart: " + err.Error())
@@ -329,6 +332,10 @@ func (p *program) pass(it item, ids *llm.CallIDs, yield func(llm.Chunk, error) b
 		p.gate.release(it.bytes)
 	}
 	p.prompt.bytes += it.bytes
+	if it.begun != nil {
+		p.guest.cfg.Begun(*it.begun)
+		return true
+	}
 	if it.ask == nil {
 		p.prompt.written += len(it.chunk.Text) + len(it.chunk.Thought)
 		return yield(it.chunk, nil)

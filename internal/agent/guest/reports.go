@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -27,14 +28,20 @@ type report struct {
 	content []acp.ToolCallContent
 	output  any
 	places  []acp.ToolCallLocation
+	ended   bool
 	failed  bool
-	bytes   int // of the messages that reported it
+	bytes   int    // of the messages that reported it
+	key     string // the id of the call that shows it; "" = it has not begun
+	begins  bool   // by this message
 }
 
-// reports are the reported calls that have not ended. The zero value is usable, by many goroutines.
+// reports are the reported calls that have not ended. They are usable by many goroutines.
 type reports struct {
+	life string // begins the ids of calls, which are unique in a conversation of many programs
+
 	mu    sync.Mutex
 	all   map[acp.ToolCallId]report // guarded by mu
+	count int                       // of calls that have begun; guarded by mu
 	bytes int                       // of all; guarded by mu
 }
 
@@ -75,13 +82,24 @@ func (r *reports) update(bytes int, u acp.SessionToolCallUpdate) report {
 	}
 	r.bytes -= t.bytes
 	t.bytes += bytes
-	t.failed = u.Status != nil && *u.Status == acp.ToolCallStatusFailed
+	status := acp.ToolCallStatusPending
+	if u.Status != nil {
+		status = *u.Status
+	}
+	t.failed = status == acp.ToolCallStatusFailed
+	t.ended = t.failed || status == acp.ToolCallStatusCompleted
+	input, _ := t.input.(map[string]any) // some programs say what it is a moment later
+	t.begins = false
 	switch {
-	case t.failed || u.Status != nil && *u.Status == acp.ToolCallStatusCompleted || r.bytes+t.bytes > maxKept:
+	case t.ended || r.bytes+t.bytes > maxKept:
 		delete(r.all, u.ToolCallId)
 	case len(r.all) < maxReported || r.all[u.ToolCallId].bytes > 0:
 		if r.all == nil {
 			r.all = map[acp.ToolCallId]report{}
+		}
+		if t.begins = t.key == "" && (status != acp.ToolCallStatusPending || len(input) > 0); t.begins {
+			r.count++
+			t.key = fmt.Sprintf("%s-%d", r.life, r.count)
 		}
 		r.all[u.ToolCallId] = t
 		r.bytes += t.bytes

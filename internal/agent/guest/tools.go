@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"symbio/agent"
+	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/internal/security/permission/file"
@@ -30,7 +31,7 @@ type actionArgs struct {
 
 var (
 	actionKind = tool.NewKind[actionArgs](tool.Spec{Name: ActionTool, Description: "The program asks whether it may do something by a tool of its own."})
-	stepKind   = tool.NewKind[actionArgs](tool.Spec{Name: agent.StepTool, Description: "The program has done something by a tool of its own.", ReadOnly: true})
+	stepKind   = tool.NewKind[actionArgs](tool.Spec{Name: agent.StepTool, Description: "The program does something by a tool of its own.", ReadOnly: true})
 )
 
 // Tools returns the tools of a guest: those in all, which also do what its program asks for, ActionTool and agent.StepTool.
@@ -87,13 +88,27 @@ func hasBox(_ context.Context, b permission.Box) bool { return b == permission.B
 // keeps reports that the denied files are kept from the program: Host sees to that, or refuses to start it.
 func keeps(context.Context, *permission.FileDenials) bool { return true }
 
+// args are the arguments of the call that shows it.
+func (t report) args() map[string]any {
+	return map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input}
+}
+
+// call returns the call that shows that it has begun.
+func (t report) call() *llm.ToolCall {
+	raw, err := json.Marshal(t.args())
+	if err != nil || len(raw) > maxRequest {
+		raw = []byte("{}")
+	}
+	return &llm.ToolCall{ID: t.key, Name: agent.StepTool, Args: raw}
+}
+
 // step returns the ask that notes a call of the program's own tools.
 func (t report) step() *ask {
 	if t.bytes > maxRequest {
 		t.input, t.content = nil, nil
 	}
-	args := map[string]any{"action": t.title, "kind": string(t.kind), "input": t.input}
-	return &ask{tool: agent.StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
+	args := t.args()
+	return &ask{key: t.key, tool: agent.StepTool, args: args, decode: func(tool.Tool) (tool.Invocation, error) {
 		return tool.Invocation{Args: args, ReadOnly: true, Run: func(context.Context) tool.Result {
 			r := tool.Result{Text: t.said(), IsError: t.failed}
 			if paths := t.paths(); len(paths) > 0 {
