@@ -85,11 +85,21 @@ type terminals struct {
 	all   map[string]*terminal // guarded by mu
 }
 
-// terminal is one command. Its fields are set when ended is closed.
+// terminal is one command. What it said and its code are set when ended is closed.
 type terminal struct {
-	ended chan struct{}
-	out   string
-	code  int
+	running context.Context // ends when the program kills it
+	kill    context.CancelFunc
+	ended   chan struct{}
+	out     string
+	code    int
+}
+
+// exit returns how the command has ended.
+func (t *terminal) exit() acp.TerminalExitStatus {
+	if t.running.Err() != nil && t.code != 0 {
+		return acp.TerminalExitStatus{Signal: new("SIGKILL")}
+	}
+	return acp.TerminalExitStatus{ExitCode: &t.code}
 }
 
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -137,6 +147,12 @@ func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
 	a := &ask{tool: "Bash", args: args, decode: func(real tool.Tool) (tool.Invocation, error) {
 		inv, err := real.Decode(raw)
 		inv.Consent = p.guest.consent
+		run := inv.Run
+		inv.Run = func(ctx context.Context) tool.Result {
+			ctx, stop := context.WithCancel(ctx)
+			defer context.AfterFunc(t.running, stop)()
+			return run(ctx)
+		}
 		return inv, err
 	}}
 	var running sync.WaitGroup
@@ -160,6 +176,7 @@ func (t *terminals) open() (string, *terminal, error) {
 	}
 	t.count++
 	id, one := fmt.Sprintf("t%d", t.count), &terminal{ended: make(chan struct{})}
+	one.running, one.kill = context.WithCancel(context.Background())
 	t.all[id] = one
 	return id, one, nil
 }
@@ -174,8 +191,12 @@ func (t *terminals) find(id string) (*terminal, error) {
 	return nil, fmt.Errorf("there is no terminal %.40q", id)
 }
 
-func (t *terminals) has(id string) error {
-	_, err := t.find(id)
+// kill ends a command with all that it started.
+func (t *terminals) kill(id string) error {
+	one, err := t.find(id)
+	if err == nil {
+		one.kill()
+	}
 	return err
 }
 
@@ -186,7 +207,7 @@ func (t *terminals) output(id string) (any, error) {
 	}
 	select {
 	case <-one.ended:
-		return acp.TerminalOutputResponse{Output: one.out, ExitStatus: &acp.TerminalExitStatus{ExitCode: &one.code}}, nil
+		return acp.TerminalOutputResponse{Output: one.out, ExitStatus: new(one.exit())}, nil
 	default:
 		return acp.TerminalOutputResponse{}, nil
 	}
@@ -199,7 +220,8 @@ func (t *terminals) wait(ctx context.Context, id string) (any, error) {
 	}
 	select {
 	case <-one.ended:
-		return acp.WaitForTerminalExitResponse{ExitCode: &one.code}, nil
+		how := one.exit()
+		return acp.WaitForTerminalExitResponse{ExitCode: how.ExitCode, Signal: how.Signal}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -208,6 +230,9 @@ func (t *terminals) wait(ctx context.Context, id string) (any, error) {
 func (t *terminals) release(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if one := t.all[id]; one != nil {
+		one.kill()
+	}
 	delete(t.all, id)
 	return nil
 }

@@ -363,6 +363,54 @@ func TestTerminalsRunByTheBashOfTheAgent(t *testing.T) {
 	}
 }
 
+// A command that the program kills, or gives up, ends, and the program is told.
+func TestTerminalIsKilled(t *testing.T) {
+	var ended []error
+	bash := tool.New(tool.Spec{Name: "Bash"}, func(ctx context.Context, _ struct {
+		Command string `json:"command"`
+		Access  string `json:"access,omitempty"`
+	}) tool.Result {
+		<-ctx.Done()
+		ended = append(ended, ctx.Err())
+		return tool.Result{Text: "as far as it came", IsError: true}
+	})
+	p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {
+		id := func() string {
+			r, err := p.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{SessionId: "s1", Command: "sleep"})
+			if err != nil {
+				t.Error(err)
+			}
+			return r.TerminalId
+		}
+		first := id()
+		if _, err := p.conn.KillTerminal(ctx, acp.KillTerminalRequest{SessionId: "s1", TerminalId: first}); err != nil {
+			t.Error(err)
+		}
+		w, err := p.conn.WaitForTerminalExit(ctx, acp.WaitForTerminalExitRequest{SessionId: "s1", TerminalId: first})
+		if err != nil || w.Signal == nil || w.ExitCode != nil {
+			t.Errorf("it ended with %+v, %v, want a signal", w, err)
+		}
+		if o, err := p.conn.TerminalOutput(ctx, acp.TerminalOutputRequest{SessionId: "s1", TerminalId: first}); err != nil || o.Output != "as far as it came" {
+			t.Errorf("it said %q, %v", o.Output, err)
+		}
+		if _, err := p.conn.ReleaseTerminal(ctx, acp.ReleaseTerminalRequest{SessionId: "s1", TerminalId: id()}); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.conn.KillTerminal(ctx, acp.KillTerminalRequest{SessionId: "s1", TerminalId: "t99"}); err == nil {
+			t.Error("a terminal was killed that does not exist")
+		}
+		p.say(ctx, "done")
+		return end, nil
+	}}
+	at := newPlace(t, permission.Config{Preset: "none", Allow: permission.Rules("Bash(sleep:*)")}, p, bash)
+	if _, err := at.Send(t.Context(), "go"); err != nil {
+		t.Fatal(err)
+	}
+	if len(ended) != 2 {
+		t.Errorf("%d commands ended, want both", len(ended))
+	}
+}
+
 // The own actions of a program are in the record as calls with results, in their order.
 func TestOwnToolsOfTheProgramAreNoted(t *testing.T) {
 	p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {

@@ -49,7 +49,7 @@ func (p *program) handle(ctx context.Context, method string, raw json.RawMessage
 		return answer(raw, func(r acp.WaitForTerminalExitRequest) (any, error) { return p.terminals.wait(ctx, r.TerminalId) })
 	case acp.ClientMethodTerminalKill:
 		return answer(raw, func(r acp.KillTerminalRequest) (any, error) {
-			return acp.KillTerminalResponse{}, p.terminals.has(r.TerminalId)
+			return acp.KillTerminalResponse{}, p.terminals.kill(r.TerminalId)
 		})
 	case acp.ClientMethodTerminalRelease:
 		return answer(raw, func(r acp.ReleaseTerminalRequest) (any, error) {
