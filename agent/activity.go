@@ -51,6 +51,18 @@ type Activity struct {
 	Limits budget.Limits
 }
 
+// SoFar says in a sentence what the agent has done for its task; "" if it has none.
+func (a Activity) SoFar() string {
+	if a.Task == "" {
+		return ""
+	}
+	text := fmt.Sprintf("It works on %q, and has had %s of the model", a.Task, visible.Plural(a.Turn, "answer"))
+	if a.PlanSteps > 0 {
+		text += fmt.Sprintf(" and done %d of the %d steps of its plan", a.PlanDone, a.PlanSteps)
+	}
+	return text + "."
+}
+
 // RunningCall is a call of a tool that has not returned.
 type RunningCall struct {
 	ID, Tool string

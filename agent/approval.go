@@ -29,6 +29,8 @@ type ApprovalRequest struct {
 	// Offers are what the person can allow with the call, for the session of the agent Root and its sub-agents, or from now on.
 	Offers []permission.Offer
 	Root   string
+	// SoFar says in a sentence what the agent has done for its task, now.
+	SoFar func() string
 }
 
 // RecordedDecision is a decision about a call as Config.Record gets it.
@@ -72,7 +74,8 @@ func (a *approver) decide(ctx context.Context, d tool.Decision) tool.Answer {
 		return tool.Answer{Why: err.Error()}
 	}
 	answer := a.askPerson(ctx, ApprovalRequest{Decision: d, Name: p.self.Name, Session: a.record.info().ID, OnBehalfOf: p.onBehalfOf(),
-		LastingRules: p.lastingRules(d.Judged, d.Verdict.Plan), Offers: offers, Root: string(p.lineage[0].self.ID)})
+		LastingRules: p.lastingRules(d.Judged, d.Verdict.Plan), Offers: offers, Root: string(p.lineage[0].self.ID),
+		SoFar: func() string { return a.events.snapshot().SoFar() }})
 	a.record.answered(d, answer)
 	if p.policy().NoMemory {
 		answer.Always = false

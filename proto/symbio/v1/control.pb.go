@@ -6128,7 +6128,9 @@ type Approval struct {
 	// no part of shown.
 	Diff string `protobuf:"bytes,75,opt,name=diff,proto3" json:"diff,omitempty"`
 	// What an answer can allow with it.
-	Offers        []*Offer `protobuf:"bytes,76,rep,name=offers,proto3" json:"offers,omitempty"`
+	Offers []*Offer `protobuf:"bytes,76,rep,name=offers,proto3" json:"offers,omitempty"`
+	// What the agent has done for its task, in a sentence, when it is listed; "" if that is not known.
+	SoFar         string `protobuf:"bytes,77,opt,name=so_far,json=soFar,proto3" json:"so_far,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6280,6 +6282,13 @@ func (x *Approval) GetOffers() []*Offer {
 		return x.Offers
 	}
 	return nil
+}
+
+func (x *Approval) GetSoFar() string {
+	if x != nil {
+		return x.SoFar
+	}
+	return ""
 }
 
 // Offer is what a person can allow with a call: rules, and what they also cover.
@@ -7597,7 +7606,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\asession\x18\b \x01(\bR\asession\"\x1f\n" +
 	"\rForgetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\r\n" +
-	"\vForgetReply\"\xc1\x03\n" +
+	"\vForgetReply\"\xd8\x03\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -7616,7 +7625,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06digest\x18I \x01(\tR\x06digest\x12\x14\n" +
 	"\x05rules\x18J \x03(\tR\x05rules\x12\x12\n" +
 	"\x04diff\x18K \x01(\tR\x04diff\x12(\n" +
-	"\x06offers\x18L \x03(\v2\x10.symbio.v1.OfferR\x06offers\"]\n" +
+	"\x06offers\x18L \x03(\v2\x10.symbio.v1.OfferR\x06offers\x12\x15\n" +
+	"\x06so_far\x18M \x01(\tR\x05soFar\"]\n" +
 	"\x05Offer\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +

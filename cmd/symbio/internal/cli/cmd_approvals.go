@@ -41,7 +41,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 				return err
 			}
 			printApprovalProblems(env, reply.GetProblems())
-			return command.PrintList(env, reply.GetApprovals(), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY"}, approvalRow)
+			return command.PrintList(env, reply.GetApprovals(), []string{"ID", "NODE", "WHO", "TOOL", "ARGS", "LEFT", "WHY", "SO FAR"}, approvalRow)
 		}),
 	}
 	cmd.Flags().BoolVar(&here, "here", false, "only decisions that wait on this node")
@@ -64,7 +64,7 @@ func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProbl
 // so that invisible characters in them show. PrintList makes the other cells safe for a terminal.
 func approvalRow(p *symbiov1.Approval) []string {
 	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()),
-		command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
+		command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy()), visible.Escape(p.GetSoFar())}
 }
 
 // approvalArgs returns the arguments of the call; null when the node left them out because they are
@@ -112,8 +112,8 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 				left = "; its node was started again meanwhile, and the task goes on with your answer"
 			}
 			wants := " on node " + terminal.Printable(p.GetNodeName()) + " wants to use "
-			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), wants, p.GetTool()), left,
-				command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), offersText(p), diffText(p.GetDiff()))
+			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s%s", command.DecisionText(p.GetName(), p.GetFor(), wants, p.GetTool()), left,
+				command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), diffText(p.GetSoFar()), offersText(p), diffText(p.GetDiff()))
 			return err
 		}),
 	}

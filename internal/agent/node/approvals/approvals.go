@@ -282,6 +282,9 @@ func (d *Queue) list(id string) []*symbiov1.Approval {
 	for _, w := range found {
 		a := w.shown.wire()
 		a.Diff = w.currentDiff()
+		if w.asked.SoFar != nil {
+			a.SoFar = visible.Line(w.asked.SoFar(), maxSoFar)
+		}
 		all = append(all, a)
 	}
 	sortApprovals(all)

@@ -36,6 +36,8 @@ const (
 	answerTimeout = 10 * time.Second
 	// maxDiff bounds the difference that another node shows, in bytes: what a node computes.
 	maxDiff = 64 << 10
+	// maxSoFar bounds what is said of an agent's work, in bytes.
+	maxSoFar = 400
 	// maxConcurrentLists is the number of nodes that are asked at the same
 	// time.
 	maxConcurrentLists = 16
@@ -53,6 +55,7 @@ type listEntry struct {
 	Text string `json:"text,omitempty"`
 	Size int    `json:"size"` // of the text, in bytes
 	Diff string `json:"diff,omitempty"`
+	Done string `json:"so_far,omitempty"`
 }
 
 // answerRequest has the arguments of approvals.answer. Digest is the digest of
@@ -100,7 +103,7 @@ func (d *Queue) serveList(_ context.Context, s community.Signal) (community.Repl
 	out := listReply{Approvals: []listEntry{}}
 	room := d.cfg.MaxMessage * 3 / 4
 	for _, a := range d.list(want.ID) {
-		one := listEntry{ID: a.GetId(), Text: string(a.GetShown()), Size: len(a.GetShown())}
+		one := listEntry{ID: a.GetId(), Text: string(a.GetShown()), Size: len(a.GetShown()), Done: a.GetSoFar()}
 		quoted, err := json.Marshal(one.Text)
 		if err != nil || len(quoted) > room {
 			one.Text = ""
@@ -209,6 +212,7 @@ func (d *Queue) fetchFrom(ctx context.Context, m community.Member, id string) ([
 			s.Keepable = permission.Keepable{} // only people at the node itself can answer for more than the call
 			one = s.wire()
 			one.Diff = strings.ToValidUTF8(visible.Truncate(a.Diff, maxDiff), "\uFFFD")
+			one.SoFar = visible.Line(a.Done, maxSoFar)
 		}
 		one.NodeName = m.Name
 		all = append(all, one)

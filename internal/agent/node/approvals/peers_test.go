@@ -388,13 +388,14 @@ func TestDiffOfAnEditIsSeenAsItIsNow(t *testing.T) {
 		defer p.end()
 		diff := "-a\n+b\n"
 		ctx, cancel := context.WithCancel(t.Context())
-		go p.there.Ask(ctx, agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Edit", Args: args, Diff: func() string { return diff }}})
+		go p.there.Ask(ctx, agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Edit", Args: args, Diff: func() string { return diff }},
+			SoFar: func() string { return "It works on a task." }})
 		synctest.Wait()
 		for _, at := range []place{p.there, p.here} {
 			diff += "+c\n"
 			got := at.List(t.Context(), "", false).GetApprovals()
-			if len(got) != 1 || got[0].GetDiff() != diff || strings.Contains(string(got[0].GetShown()), "+c") {
-				t.Errorf("listed is %v, want the difference %q outside of what is shown", got, diff)
+			if len(got) != 1 || got[0].GetDiff() != diff || strings.Contains(string(got[0].GetShown()), "+c") || got[0].GetSoFar() != "It works on a task." {
+				t.Errorf("listed is %v, want the difference %q and what is done so far, outside of what is shown", got, diff)
 			}
 		}
 		diff = strings.Repeat("x", 2<<20) // what a node would not send

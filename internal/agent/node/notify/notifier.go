@@ -122,22 +122,13 @@ func (n *Notifier) question(e event.Event, a event.Approval) Message {
 	m.Text = line(fmt.Sprintf("%s %s: %s", a.Tool, redact.JSON(a.Args), e.Why))
 	for _, now := range n.cfg.Agents() {
 		if string(now.Member.ID) == e.Agent && now.Task != "" {
-			m.Text += "\n" + line(soFar(now))
+			m.Text += "\n" + line(now.SoFar())
 		}
 	}
 	if m.Link == "" {
 		m.Text += "\nAnswer with symbio approvals, or serve the dashboard: symbio up --dashboard"
 	}
 	return m
-}
-
-// soFar says in a sentence what an agent has done for its task.
-func soFar(a agent.Activity) string {
-	text := fmt.Sprintf("It works on %q, and has had %s of the model", a.Task, visible.Plural(a.Turn, "answer"))
-	if a.PlanSteps > 0 {
-		text += fmt.Sprintf(" and done %d of the %d steps of its plan", a.PlanDone, a.PlanSteps)
-	}
-	return text + "."
 }
 
 // end returns the message about a task that has ended.
