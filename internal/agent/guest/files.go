@@ -85,7 +85,7 @@ type terminals struct {
 	all   map[string]*terminal // guarded by mu
 }
 
-// terminal is one command. What it said and its code are set when ended is closed.
+// terminal is one command. Its output and its code are set when ended is closed.
 type terminal struct {
 	running context.Context // ends when the program kills it
 	kill    context.CancelFunc

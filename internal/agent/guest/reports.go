@@ -88,7 +88,6 @@ func (r *reports) update(bytes int, u acp.SessionToolCallUpdate) report {
 	}
 	t.failed = status == acp.ToolCallStatusFailed
 	t.ended = t.failed || status == acp.ToolCallStatusCompleted
-	input, _ := t.input.(map[string]any) // some programs say what it is a moment later
 	t.begins = false
 	switch {
 	case t.ended || r.bytes+t.bytes > maxKept:
@@ -97,7 +96,7 @@ func (r *reports) update(bytes int, u acp.SessionToolCallUpdate) report {
 		if r.all == nil {
 			r.all = map[acp.ToolCallId]report{}
 		}
-		if t.begins = t.key == "" && (status != acp.ToolCallStatusPending || len(input) > 0); t.begins {
+		if t.begins = t.key == "" && (status != acp.ToolCallStatusPending || t.isTelling()); t.begins {
 			r.count++
 			t.key = fmt.Sprintf("%s-%d", r.life, r.count)
 		}
@@ -105,6 +104,11 @@ func (r *reports) update(bytes int, u acp.SessionToolCallUpdate) report {
 		r.bytes += t.bytes
 	}
 	return t
+}
+
+// isTelling reports whether its arguments say what it does: some programs send them a moment later.
+func (t report) isTelling() bool {
+	return t.text("command") != "" || t.text("url") != "" || len(t.paths()) > 0
 }
 
 // text returns an argument of the call; "" = it has none, or it is no text. A command may be a list of words.

@@ -6129,7 +6129,7 @@ type Approval struct {
 	Diff string `protobuf:"bytes,75,opt,name=diff,proto3" json:"diff,omitempty"`
 	// What an answer can allow with it.
 	Offers []*Offer `protobuf:"bytes,76,rep,name=offers,proto3" json:"offers,omitempty"`
-	// What the agent has done for its task, in a sentence, when it is listed; "" if that is not known.
+	// The work of the agent for its task so far, in a sentence, when it is listed; "" if that is not known.
 	SoFar         string `protobuf:"bytes,77,opt,name=so_far,json=soFar,proto3" json:"so_far,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
