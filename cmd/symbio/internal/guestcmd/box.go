@@ -2,6 +2,7 @@ package guestcmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,9 @@ func listen(ctx context.Context, serving *sync.WaitGroup, socket string, port ui
 }
 
 // forward copies between a connection in the box and the proxy until the proxy has ended it. With a target it asks the proxy
-// for a connection to it first. An error ends the connection, and the program sees that.
+// for a connection to it first, and without one the program does, or sends a whole request of an http URL, as OpenCode and
+// curl do: then the request goes through a connection to its host, because the proxy forwards no requests. An error ends the
+// connection, and the program sees that.
 func forward(ctx context.Context, client net.Conn, socket, target string) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -108,22 +111,55 @@ func forward(ctx context.Context, client net.Conn, socket, target string) {
 	proxy := conn.(*net.UnixConn)
 	defer proxy.Close()
 	defer context.AfterFunc(ctx, func() { proxy.Close() })()
-	answers := bufio.NewReader(proxy)
+	said, answers := bufio.NewReader(client), bufio.NewReader(proxy)
+	var whole *http.Request
+	if target == "" {
+		if whole, target, err = wholeRequest(said); err != nil {
+			return
+		}
+	}
 	if target != "" {
 		fmt.Fprintf(proxy, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", target)
 		answer, err := http.ReadResponse(answers, &http.Request{Method: http.MethodConnect})
-		if err != nil || answer.StatusCode != http.StatusOK {
+		if err != nil {
+			return
+		}
+		if answer.StatusCode != http.StatusOK {
+			if whole != nil {
+				answer.Write(client) // the refusal, with its reason
+			}
 			return
 		}
 	}
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		io.Copy(proxy, client)
+		if whole != nil {
+			whole.Write(proxy)
+		}
+		io.Copy(proxy, said)
 		proxy.CloseWrite()
 	})
 	io.Copy(client, answers)
 	client.Close()
 	sending.Wait()
+}
+
+// wholeRequest reads the request of a client of a proxy. It returns a request of an http URL and its HOST:PORT, after which its
+// connection ends; of others, nil, and leaves them where they are.
+func wholeRequest(said *bufio.Reader) (r *http.Request, target string, err error) {
+	begin, err := said.Peek(len(http.MethodConnect))
+	if err != nil || string(begin) == http.MethodConnect {
+		return nil, "", err
+	}
+	if r, err = http.ReadRequest(said); err != nil {
+		return nil, "", err
+	}
+	if r.URL.Scheme != "http" {
+		return nil, "", fmt.Errorf("%q is no http URL", r.RequestURI)
+	}
+	r.Close = true
+	r.Header.Del("Proxy-Connection")
+	return r, net.JoinHostPort(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80")), nil
 }
 
 // run runs the program with the standard streams and the signals of this process, and returns nil or an error with its exit

@@ -123,7 +123,9 @@ func TestProgramInBoxReachesTheListedHostsOnly(t *testing.T) {
 	}
 	try("curl -s http://127.0.0.1:"+allowed, "allowed 0")
 	try("curl -sp --noproxy '' http://127.0.0.1:"+allowed, "allowed 0")
-	try("curl -s --noproxy '' http://127.0.0.1:"+allowed+" -o page -w '%{http_code}'", "405 0")
+	try("curl -s --noproxy '' http://127.0.0.1:"+allowed+" -o page -w '%{http_code}' && cat page", "200allowed 0") // a whole request
+	try("curl -s --noproxy '' -d long=$(head -c 99999 /dev/zero | tr '\\0' x) http://127.0.0.1:"+allowed, "allowed 0")
+	try("curl -s http://localhost:"+other+" --noproxy '' -o page -w '%{http_code}'", "403 0")
 	try("curl -s http://127.0.0.1:"+other, " 7")
 	try("curl -sp --noproxy '' http://127.0.0.1:"+other, " 56")
 	try("curl -sp --noproxy '' http://localhost:"+other, " 56") // its name is in the list, its address is private
@@ -140,7 +142,7 @@ func TestProgramInBoxReachesTheListedHostsOnly(t *testing.T) {
 	if err != nil || r.Code != 0 || r.Stdout.String() != want.String() {
 		t.Errorf("status %d, %v: got\n%swant\n%s%s\n%s", r.Code, err, r.Stdout.String(), want.String(), r.Stderr.String(), connections())
 	}
-	if got := connections(); strings.Count(got, " true") != 2 || !strings.Contains(got, "example.com:443 false") {
+	if got := connections(); strings.Count(got, " true") != 4 || !strings.Contains(got, "example.com:443 false") {
 		t.Errorf("logged\n%s", got)
 	}
 }
