@@ -3,6 +3,7 @@
 package guests_test
 
 import (
+	"bytes"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -114,14 +115,7 @@ func TestForeignProgramsOnTwoMachines(t *testing.T) {
 		}
 		kitchen.Symbio("agents", "spawn", "--node", "kitchen", "opencode", "--name", "editor")
 		kitchen.Symbio("send", "--node", "kitchen", "editor", "task", "--no-reply", write)
-		id := ""
-		symbiotest.AwaitProgram(t, "the question is listed on the other machine", func() bool {
-			if found := regexp.MustCompile(`(?m)^([0-9]+-[0-9a-f]+)\b`).FindStringSubmatch(desk.Symbio("approvals", "list")); found != nil {
-				id = found[1]
-			}
-			return id != ""
-		})
-		t.Logf("%s", desk.Symbio("approvals", "list"))
+		id := waiting(t, desk)
 		if shown := desk.Symbio("approvals", "show", id); !strings.Contains(shown, "new.txt") || !strings.Contains(shown, "+x") {
 			t.Errorf("the change is not shown: %s", shown)
 		} else {
@@ -132,7 +126,57 @@ func TestForeignProgramsOnTwoMachines(t *testing.T) {
 		}
 		desk.Symbio("approvals", "allow", id)
 		symbiotest.Await(t, "the file is written after the yes", func() bool { text, _ := os.ReadFile(edited); return string(text) == "x" })
+
+		for verb, want := range map[string]string{"allow": "Perfect!", "deny": "prefer not to make that change"} {
+			run := kitchen.symbio("run", "--node", "kitchen", "--agent", "example", "improve it")
+			var said bytes.Buffer
+			run.Stdout = &said
+			if err := run.Start(); err != nil {
+				t.Fatal(err)
+			}
+			desk.Symbio("approvals", verb, waiting(t, desk))
+			if err := run.Wait(); !strings.Contains(said.String(), want) {
+				t.Errorf("%v: %s", err, said.String())
+			}
+		}
+
+		lost := desk.symbio("run", "--on", "kitchen", "--agent", "opencode", `CALL bash {"command":"sleep 98712","description":"wait"}`)
+		var said bytes.Buffer
+		lost.Stdout, lost.Stderr = &said, &said
+		if err := lost.Start(); err != nil {
+			t.Fatal(err)
+		}
+		sleeps := func() bool { return exec.Command("pgrep", "-x", "-f", "sleep 98712").Run() == nil }
+		symbiotest.AwaitProgram(t, "the program works", sleeps)
+		if err := desk.node.Cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := lost.Wait(); err == nil {
+			t.Errorf("the command ended well without its node: %s", said.String())
+		}
+		t.Logf("%s", said.String())
+		symbiotest.AwaitProgram(t, "the program ends, for it works for nobody", func() bool { return !sleeps() })
+		symbiotest.AwaitProgram(t, "the session of the task has ended, too", func() bool {
+			out := kitchen.Symbio("sessions", "list", "--node", "kitchen")
+			ended := !strings.Contains(out, "\tworking\t")
+			if ended {
+				t.Log(out)
+			}
+			return ended
+		})
 	})
+}
+
+// waiting returns the id of the one question that waits for a person, as the machine lists it.
+func waiting(t *testing.T, on *machine) (id string) {
+	t.Helper()
+	symbiotest.AwaitProgram(t, "a question is listed", func() bool {
+		if found := regexp.MustCompile(`(?m)^([0-9]+-[0-9a-f]+)\b`).FindStringSubmatch(on.Symbio("approvals", "list")); found != nil {
+			id = found[1]
+		}
+		return id != ""
+	})
+	return id
 }
 
 // newMachines starts two nodes of one cluster and a model on their LAN. The agents are on kitchen.
@@ -170,6 +214,14 @@ func newMachines(t *testing.T, bin string) (desk, kitchen *machine) {
 	write(kitchen, "agents/claude.md", claudeDefinition)
 	write(kitchen, "agents/worker.md", "---\nname: worker\n---\nWork.\n")
 	write(kitchen, "there/notes.txt", "one\ntwo\n")
+	example := filepath.Join(kitchen.State, "example")
+	if err := symbiotest.GoBuild("-o", example, "github.com/coder/acp-go-sdk/example/agent"); err != nil {
+		t.Fatal(err)
+	}
+	add := kitchen.symbio("agents", "add", "example", "--config", "config.yaml", "--", example)
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	desk.Symbio("cluster", "init", "--name", "home", "--node", "desk")
 	desk.up(t)
 	pasted := regexp.MustCompile(`symbio (cluster join SYM1-\S+ \S+)`).FindStringSubmatch(desk.Symbio("cluster", "token", "--node", "desk"))
