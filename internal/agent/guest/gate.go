@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/coder/acp-go-sdk"
 )
 
 // The limits of messages that wait to be taken.
@@ -35,6 +37,7 @@ type gate struct {
 	changed *sync.Cond
 	waiting int   // messages that were read and not taken; guarded by mu
 	bytes   int   // of them; guarded by mu
+	updates int   // that were read and not handled; guarded by mu
 	ended   error // guarded by mu
 }
 
@@ -76,12 +79,32 @@ func (g *gate) next() error {
 	}
 	// A message with a method reaches the handler, which releases it. Others are answers, or not JSON, and never wait.
 	if json.Unmarshal(line, &head) == nil && head.Method != "" && head.Method != "$/cancel_request" {
-		g.mu.Lock()
-		g.waiting, g.bytes = g.waiting+1, g.bytes+len(line)
-		g.mu.Unlock()
+		g.enter(head.Method, len(line))
 	}
 	g.rest = line
 	return nil
+}
+
+// enter counts a message. A request waits until the updates before it are handled: a permission is about the call that they report,
+// and the connection handles requests beside them.
+func (g *gate) enter(method string, bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if method == acp.ClientMethodSessionUpdate {
+		g.updates++
+	}
+	for method != acp.ClientMethodSessionUpdate && g.updates > 0 && g.ended == nil {
+		g.changed.Wait()
+	}
+	g.waiting, g.bytes = g.waiting+1, g.bytes+bytes
+}
+
+// updated says that an update was handled.
+func (g *gate) updated() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.updates--
+	g.changed.Broadcast()
 }
 
 // line reads a line of at most maxMessage bytes.

@@ -566,3 +566,27 @@ func TestModeOfTheAgentIsTold(t *testing.T) {
 		t.Error(p.modes)
 	}
 }
+
+// A question is about the call that was reported just before it.
+func TestPermissionComesAfterTheReportOfItsCall(t *testing.T) {
+	for range 50 {
+		p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {
+			for range 20 {
+				p.say(ctx, "x")
+			}
+			_ = p.conn.SessionUpdate(ctx, acp.SessionNotification{SessionId: "s1", Update: acp.StartToolCall("c1", "Edit", acp.WithStartKind("edit"),
+				acp.WithStartContent([]acp.ToolCallContent{acp.ToolDiffContent("a.txt", "new\n", "old\n")}))})
+			_, err := p.conn.RequestPermission(ctx, acp.RequestPermissionRequest{SessionId: "s1", ToolCall: acp.ToolCallUpdate{ToolCallId: "c1"},
+				Options: []acp.PermissionOption{{Kind: "reject_once", OptionId: "no", Name: "n"}}})
+			p.say(ctx, "done")
+			return end, err
+		}}
+		at := newPlace(t, permission.Config{Preset: "none"}, p)
+		if _, err := at.Send(t.Context(), "go"); err != nil {
+			t.Fatal(err)
+		}
+		if len(at.asked) != 1 || at.asked[0].Tool != "Edit" {
+			t.Fatalf("asked %+v, want for the edit", at.asked)
+		}
+	}
+}

@@ -11,6 +11,9 @@ import (
 
 // handle answers one message of the program. It is called by many goroutines, and for notifications by one, in their order.
 func (p *program) handle(ctx context.Context, method string, raw json.RawMessage) (any, *acp.RequestError) {
+	if method == acp.ClientMethodSessionUpdate {
+		defer p.gate.updated()
+	}
 	var to struct {
 		SessionID acp.SessionId `json:"sessionId"`
 	}
