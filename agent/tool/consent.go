@@ -27,7 +27,7 @@ func (s *Set) question(ctx context.Context, j *job, d Decision) Answer {
 	if j.inv.Consent != nil {
 		ctx := context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
 		if c := j.inv.Consent(ctx, d); c != nil && c.serves(d.Verdict) {
-			return Answer{Allow: true, By: c.by, Reason: "the same was allowed just before, when it was asked for"}
+			return Answer{Allow: true, By: c.by + ", just before"}
 		}
 	}
 	answer := s.cfg.Ask(ctx, d)

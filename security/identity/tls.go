@@ -11,29 +11,6 @@ import (
 // trusted may change.
 func (i *Identity) ServerTLS() *tls.Config { return handshake{i, "h2"}.server() }
 
-// BrowserTLS returns the configuration of a listener for browsers, which speak HTTP. A client
-// may come without a certificate; one that it shows must be of a node that ServerTLS would accept.
-func BrowserTLS(i *Identity) *tls.Config {
-	h := handshake{i, "h2"}
-	c := h.server()
-	verify := c.VerifyConnection
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	c.NextProtos = []string{"h2", "http/1.1"}
-	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		now := c.Clone()
-		now.ClientCAs = i.cred.authority.all().trusted().roots()
-		return now, nil
-	}
-	c.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 {
-			return nil
-		}
-		s.NegotiatedProtocol = h.protocol // net/http checks what was negotiated
-		return verify(s)
-	}
-	return c
-}
-
 // handshake makes the TLS configurations of one protocol (ALPN).
 type handshake struct {
 	// id presents its certificate and says which peers are accepted.

@@ -161,13 +161,20 @@ func openTerminal(t *testing.T) (person, term *os.File) {
 
 func InTerminal(t *testing.T, dir string, env []string, args ...string) *Screen {
 	t.Helper()
+	cmd := exec.Command("symbio", args...)
+	cmd.Dir, cmd.Env = dir, env
+	return OnScreen(t, cmd)
+}
+
+// OnScreen starts a command in a terminal.
+func OnScreen(t *testing.T, cmd *exec.Cmd) *Screen {
+	t.Helper()
 	person, term := openTerminal(t)
 	s := &Screen{T: t, Person: person, Term: term, Done: make(chan error, 1), Glass: vt.NewEmulator(glassColumns, glassRows)}
 	go io.Copy(person, s.Glass) // what the terminal is asked, it answers
 	// This ends the copy. Close would, too, but it writes a field that Read reads.
 	t.Cleanup(func() { s.Glass.InputPipe().(io.Closer).Close() })
-	s.Cmd = exec.Command("symbio", args...)
-	s.Cmd.Dir, s.Cmd.Env = dir, env
+	s.Cmd = cmd
 	s.Cmd.Stdin, s.Cmd.Stdout, s.Cmd.Stderr = term, term, term
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.Cmd.Start(); err != nil {

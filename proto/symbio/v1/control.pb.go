@@ -5378,8 +5378,10 @@ func (x *DashboardRequest) GetListen() string {
 }
 
 type DashboardReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// The SHA-256 of the certificate that a browser is shown, in hex; "" without TLS.
+	Fingerprint   string `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5417,6 +5419,13 @@ func (*DashboardReply) Descriptor() ([]byte, []int) {
 func (x *DashboardReply) GetUrl() string {
 	if x != nil {
 		return x.Url
+	}
+	return ""
+}
+
+func (x *DashboardReply) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
 	}
 	return ""
 }
@@ -7558,9 +7567,10 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06hashes\x18\x01 \x03(\tR\x06hashes\"<\n" +
 	"\x10DashboardRequest\x12\x10\n" +
 	"\x03lan\x18\x01 \x01(\bR\x03lan\x12\x16\n" +
-	"\x06listen\x18\x02 \x01(\tR\x06listen\"\"\n" +
+	"\x06listen\x18\x02 \x01(\tR\x06listen\"D\n" +
 	"\x0eDashboardReply\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"\xde\x01\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\tR\vfingerprint\"\xde\x01\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +

@@ -31,6 +31,9 @@ func cmdDashboard(env *command.Env) *cobra.Command {
 			if env.JSON {
 				return env.PrintJSON(reply)
 			}
+			if reply.GetFingerprint() != "" {
+				env.Notef("the browser says that it does not know the certificate. It is the right one if its SHA-256 fingerprint is\n%s", reply.GetFingerprint())
+			}
 			if err := env.Printf("%s\n", reply.GetUrl()); err != nil || noOpen || !hasScreen(env) {
 				return err
 			}

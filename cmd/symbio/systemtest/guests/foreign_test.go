@@ -15,14 +15,21 @@ import (
 
 // Programs that nobody here wrote are agents of two nodes: OpenCode and Claude Code, with a model of the test.
 func TestForeignPrograms(t *testing.T) {
+	bin := programs(t)
+	m := symbiotest.NewStrictModel(t, obedientAnswer)
+	symbiotest.RunScripts(t, "testdata/script", "BIN="+bin, "MODEL="+m.URL, "PORT="+m.URL[strings.LastIndexByte(m.URL, ':')+1:])
+}
+
+// programs returns the directory of the programs, or skips the test.
+func programs(t *testing.T) string {
+	t.Helper()
 	bin := filepath.Join(os.Getenv(symbiotest.NPMDirectory), "node_modules", ".bin")
 	for _, program := range []string{"opencode", "claude-code-acp"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
 			t.Skipf("%s is not installed in $%s: %v", program, symbiotest.NPMDirectory, err)
 		}
 	}
-	m := symbiotest.NewStrictModel(t, obedientAnswer)
-	symbiotest.RunScripts(t, "testdata/script", "BIN="+bin, "MODEL="+m.URL, "PORT="+m.URL[strings.LastIndexByte(m.URL, ':')+1:])
+	return bin
 }
 
 // obedientAnswer makes the call that the latest message names on a line, CALL TOOL ARGS, and then repeats its result.

@@ -92,12 +92,7 @@ Do as you are told.
 
 // Two machines, programs that nobody here wrote: those of one work for the other, whose person is asked for an edit.
 func TestForeignProgramsOnTwoMachines(t *testing.T) {
-	bin := filepath.Join(os.Getenv(symbiotest.NPMDirectory), "node_modules", ".bin")
-	for _, program := range []string{"opencode", "claude-code-acp"} {
-		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			t.Skipf("%s is not installed in $%s: %v", program, symbiotest.NPMDirectory, err)
-		}
-	}
+	bin := programs(t)
 	symbiotest.OnASwitch(t, func(t *testing.T) {
 		desk, kitchen := newMachines(t, bin)
 		edited := filepath.Join(kitchen.State, "there", "new.txt")

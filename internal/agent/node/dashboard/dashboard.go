@@ -110,7 +110,9 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 		if err != nil {
 			return nil, fmt.Errorf("opening the dashboard: %w; choose another address: with --listen of `symbio dashboard`, with --dashboard of `symbio up`, or with the key dashboard", err)
 		}
-		s = newSite(d, l, r.GetLan())
+		if s, err = newSite(d, l, r.GetLan()); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 		select {
 		case d.opened <- s:
 		case <-ctx.Done():
@@ -118,7 +120,7 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 		}
 		d.sites[r.GetLan()] = s
 	}
-	return &symbiov1.DashboardReply{Url: s.origin() + "/login?token=" + s.tokens.create("")}, nil
+	return &symbiov1.DashboardReply{Url: s.origin() + "/login?token=" + s.tokens.create(""), Fingerprint: s.print}, nil
 }
 
 // pageAddress returns the address of a page, such as /approvals, which asks for a login; "" if the dashboard does not listen. Of

@@ -3,7 +3,9 @@ package dashboard
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -29,6 +31,7 @@ type site struct {
 	*Dashboard
 	listener net.Listener
 	lan      bool   // by TLS
+	print    string // the SHA-256 of the certificate that browsers are shown; "" without TLS
 	host     string // what requests must be for, with the port
 	tokens   secrets
 	sessions secrets
@@ -36,20 +39,24 @@ type site struct {
 }
 
 // newSite returns a site for the listener, which serve closes.
-func newSite(d *Dashboard, l net.Listener, lan bool) *site {
+func newSite(d *Dashboard, l net.Listener, lan bool) (*site, error) {
 	s := &site{
 		Dashboard: d, listener: l, lan: lan, streams: make(chan struct{}, maxStreams),
 		tokens: secrets{max: maxTokens, life: tokenLife}, sessions: secrets{max: maxSessions, life: sessionIdle},
 	}
-	if lan {
-		s.listener = tls.NewListener(l, identity.BrowserTLS(d.cfg.Identity))
+	if at, is := l.Addr().(*net.TCPAddr); lan && is {
+		own, err := identity.BrowserCertificate(at.IP)
+		if err != nil {
+			return nil, err
+		}
+		s.listener, s.print = tls.NewListener(l, identity.BrowserTLS(d.cfg.Identity, own)), fmt.Sprintf("% X", sha256.Sum256(own.Certificate[0]))
 	}
 	s.host = l.Addr().String()
 	if !lan {
 		_, port, _ := net.SplitHostPort(s.host)
 		s.host = ownName(d.cfg.Name) + ".localhost:" + port
 	}
-	return s
+	return s, nil
 }
 
 // ownName returns a name below localhost that no other program of the machine
