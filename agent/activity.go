@@ -247,7 +247,7 @@ func activityOf(i *instance) Activity {
 	out.Member, out.Definition, out.Parent = i.self, i.order.Definition.Name, i.parentID()
 	out.Model, out.Session, out.Limits = i.settings.modelName(), i.record.info().ID, i.task.account.Limits()
 	if out.Window == 0 {
-		out.Window = i.agent.Load().conversation.Window()
+		out.Window = i.agent.Load().conversation.Limit()
 	}
 	return out
 }

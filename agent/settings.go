@@ -133,7 +133,7 @@ func (f *Factory) Settings(id community.MemberID) (Settings, error) {
 	}
 	s := &i.settings
 	level, _ := f.cfg.WorkContext.sandboxOf(i.permissions)
-	return Settings{Model: i.settings.modelName(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.agent.Load().conversation.Window(),
+	return Settings{Model: i.settings.modelName(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.agent.Load().conversation.Limit(),
 		Sandbox: level}, nil
 }
 

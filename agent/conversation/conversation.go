@@ -189,6 +189,14 @@ func (c *Conversation) Window() int {
 	return cmp.Or(int(c.window.Load()), c.cfg.Window(), defaultWindow)
 }
 
+// Limit returns Window for people; 0 = there is none.
+func (c *Conversation) Limit() int {
+	if w := c.Window(); w != llm.NoWindow {
+		return w
+	}
+	return 0
+}
+
 // updateWindow sets the window if the model has another one than before.
 func (c *Conversation) updateWindow() {
 	if now := int64(cmp.Or(c.cfg.Window(), defaultWindow)); c.modelWindow.Swap(now) != now {

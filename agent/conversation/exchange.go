@@ -241,7 +241,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	}
 	x.addAnswer(answer, "")
 	x.draft.count(answer.Usage, x.prompt.size)
-	x.report(event.TypeTurn, "", event.Turn{Usage: new(answer.Usage), Context: x.draft.size(x.prompt.size), Window: x.c.Window()})
+	x.report(event.TypeTurn, "", event.Turn{Usage: new(answer.Usage), Context: x.draft.size(x.prompt.size), Window: x.c.Limit()})
 	return answer, nil
 }
 

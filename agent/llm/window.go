@@ -1,5 +1,10 @@
 package llm
 
+import "math"
+
+// NoWindow is the window of a model that itself sees to it that its conversation fits.
+const NoWindow = math.MaxInt32
+
 // Windower is a Model that knows its context window, such as one of a local server. Window may ask that
 // server, once and for a few seconds at most; 0 means that it is not known. Wrappers of a Model implement it to
 // pass the window through.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"net"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func (g *Guest) Name() string {
 }
 
 // Window says that the program itself sees to it that its conversation fits.
-func (g *Guest) Window() int { return math.MaxInt32 }
+func (g *Guest) Window() int { return llm.NoWindow }
 
 // settleTime is how long a program may take to stop when its prompt was cancelled. Then it is ended.
 const settleTime = 10 * time.Second

@@ -130,7 +130,7 @@ func (s *transcriptView) finish(answer string) {
 
 // argSummaryKeys are the arguments of our tools that describe a call best, the best first.
 var argSummaryKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "text",
-	"message", "member", "name", "reason"}
+	"message", "member", "name", "reason", "action"}
 
 // ArgSummary returns the most telling argument of a tool call on one line: the first of
 // argSummaryKeys that is there, else all arguments, cut to 80 characters.
@@ -138,6 +138,10 @@ func ArgSummary(args json.RawMessage) string {
 	var of map[string]any
 	if json.Unmarshal(args, &of) != nil || len(of) == 0 {
 		return strings.Trim(command.PlainJSON(bytes.TrimSpace(args)), `{}"`)
+	}
+	if input, ok := of["input"].(map[string]any); ok { // of a step of a program
+		input["action"] = of["action"]
+		of = input
 	}
 	for _, key := range argSummaryKeys {
 		if text, ok := of[key].(string); ok && text != "" {

@@ -302,6 +302,7 @@ func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage
 	var r conversation.Receipt
 	var err error
 	if d.remote != nil {
+		queued() // the call ends when the remark was given to the agent; what the person says next, such as an interrupt, does not wait for that
 		r, err = d.remote.Steer(ctx, m.GetText())
 	} else {
 		r, err = d.server.cfg.Agents.SteerWith(ctx, d.member.ID, conversation.Steering{Text: m.GetText(), Keep: waits, Behind: waits, Queued: queued})
