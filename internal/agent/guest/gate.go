@@ -19,6 +19,7 @@ const (
 	maxRequest  = 1<<20 + 64<<10 // of one that becomes a call, in bytes: tools take arguments of 1 MiB
 	maxMessages = 256
 	maxBytes    = 32 << 20
+	maxMCPBytes = 4 << 20 // on one of the connections to the MCP server
 )
 
 // errLong is why the connection to a program ends that sends a message above maxMessage.
@@ -31,6 +32,7 @@ var errDeaf = fmt.Errorf("it does not read: more than %d MiB wait for it", maxBy
 // reads. The methods may be called by many.
 type gate struct {
 	from *bufio.Reader
+	most int    // bytes that wait, before it stops reading
 	rest []byte // of the message that is being read
 
 	mu      sync.Mutex
@@ -41,8 +43,8 @@ type gate struct {
 	ended   error // guarded by mu
 }
 
-func newGate(from io.Reader) *gate {
-	g := &gate{from: bufio.NewReaderSize(from, 64<<10)}
+func newGate(from io.Reader, most int) *gate {
+	g := &gate{from: bufio.NewReaderSize(from, 64<<10), most: most}
 	g.changed = sync.NewCond(&g.mu)
 	return g
 }
@@ -62,7 +64,7 @@ func (g *gate) Read(p []byte) (int, error) {
 // next waits until a message may be read, and reads it.
 func (g *gate) next() error {
 	g.mu.Lock()
-	for g.ended == nil && (g.waiting >= maxMessages || g.bytes >= maxBytes) {
+	for g.ended == nil && (g.waiting >= maxMessages || g.bytes >= g.most) {
 		g.changed.Wait()
 	}
 	err := g.ended
@@ -74,10 +76,14 @@ func (g *gate) next() error {
 	if err != nil {
 		return err
 	}
-	var head struct {
-		Method string `json:"method"`
+	var head struct { // as the connection decodes it
+		JSONRPC        string           `json:"jsonrpc"`
+		ID             *json.RawMessage `json:"id"`
+		Method         string           `json:"method"`
+		Params, Result json.RawMessage
+		Error          *acp.RequestError `json:"error"`
 	}
-	// A message with a method reaches the handler, which releases it. Others are answers, or not JSON, and never wait.
+	// A message with a method reaches the handler, which releases it. Others are answers, or malformed, and never wait.
 	if json.Unmarshal(line, &head) == nil && head.Method != "" && head.Method != "$/cancel_request" {
 		g.enter(head.Method, len(line))
 	}

@@ -590,3 +590,26 @@ func TestPermissionComesAfterTheReportOfItsCall(t *testing.T) {
 		}
 	}
 }
+
+// Updates that the connection does not understand hold nothing up.
+func TestMalformedUpdatesHoldNoRequestBack(t *testing.T) {
+	var out io.Writer
+	p := &program{do: func(p *program, ctx context.Context, _ string) (acp.PromptResponse, error) {
+		for _, line := range []string{`{"jsonrpc":2,"id":{},"method":"session/update","params":7}`, `{"jsonrpc":"2.0","method":"session/update","error":7}`,
+			`{"jsonrpc":"2.0","id":3,"method":"session/update","params":7}`, `{"method":"session/update"}`, `{"METHOD":"session/update","id":null}`} {
+			fmt.Fprintln(out, line)
+		}
+		p.ask(ctx, "execute", "it", map[string]any{"command": "npm publish"})
+		p.say(ctx, "done")
+		return end, nil
+	}}
+	at := newPlace(t, permission.Config{Preset: "none"}, p, others(t)...)
+	begin := p.do
+	p.do = func(p *program, ctx context.Context, text string) (acp.PromptResponse, error) {
+		out = at.host.out
+		return begin(p, ctx, text)
+	}
+	if reply, err := at.Send(t.Context(), "go"); err != nil || reply.Text != "done" || len(at.asked) != 1 {
+		t.Errorf("%q, %v, asked %+v", reply.Text, err, at.asked)
+	}
+}

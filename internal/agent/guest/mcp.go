@@ -32,7 +32,7 @@ func (g *Guest) serve(ctx context.Context, c net.Conn) {
 		}
 		s.AddTool(&sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: schema}, g.callTool)
 	}
-	in := newGate(c)
+	in := newGate(c, maxMCPBytes)
 	defer in.close(errEnded)
 	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {

@@ -177,7 +177,7 @@ func (w *world) network() []attack {
 		connect("another port of the host", "127.0.0.1:PORT"), connect("another name of the host", "localhost:PORT"), connect("address in IPv6", "[::ffff:127.0.0.1]:PORT"),
 		connect("metadata", "169.254.169.254:80"), connect("private address", "10.0.0.1:443"), connect("host that is not in the list", "example.com:443"),
 		connect("number as a host", "2130706433:PORT"), connect("hexadecimal host", "0x7f.1:PORT"), connect("user before the host", allowed+"@127.0.0.1:PORT"), connect("IPv6 of the machine", "[::1]:PORT"),
-		proxy("absolute form", "GET http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n"), proxy("absolute form of the allowed host", "GET http://"+allowed+"/ HTTP/1.1\r\nHost: "+allowed+"\r\n\r\n"),
+		proxy("absolute form", "GET http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n"), proxy("absolute form, Host header", "GET http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: "+allowed+"\r\n\r\n"),
 		proxy("Host header", "CONNECT 127.0.0.1:PORT HTTP/1.1\r\nHost: "+allowed+"\r\nHost: "+allowed+"\r\n\r\n"), proxy("second request", "CONNECT 127.0.0.1:1 HTTP/1.1\r\nContent-Length: 0\r\n\r\nCONNECT 127.0.0.1:PORT HTTP/1.1\r\n\r\n"),
 		proxy("line feed in the target", "CONNECT "+allowed+"\nX: y HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n"), proxy("no HTTP", strings.Repeat("\x00\xff", 1<<16)),
 	}
