@@ -160,6 +160,7 @@ func TestLimitsHoldOverWebSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // it is counted
 		begun := time.Now()
 		over, err := s.webDialer().Dial(t.Context(), "ws://kitchen.example/symbio")
 		if err != nil {
