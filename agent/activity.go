@@ -208,7 +208,6 @@ func (e *events) report(v event.Event) {
 	e.permissions.factory.cfg.Report(v)
 }
 
-// notice reports a message for people.
 // calls tells of a call of a tool, once.
 func (e *events) calls(c llm.ToolCall) {
 	if c.ID != "" && e.isRunning(c.ID, c.Name) {
@@ -217,6 +216,7 @@ func (e *events) calls(c llm.ToolCall) {
 	e.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
 }
 
+// notice reports a message for people.
 func (e *events) notice(text string) { e.report(event.Event{Type: event.TypeNotice, Text: text}) }
 
 // Activities returns what the agents of this node do, in no order.

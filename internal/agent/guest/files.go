@@ -85,21 +85,26 @@ type terminals struct {
 	all   map[string]*terminal // guarded by mu
 }
 
-// terminal is one command. Its output and its code are set when ended is closed.
+// terminal is one command. Its output and its exit are set when ended is closed.
 type terminal struct {
 	running context.Context // ends when the program kills it
 	kill    context.CancelFunc
 	ended   chan struct{}
 	out     string
-	code    int
+	exit    acp.TerminalExitStatus
 }
 
-// exit returns how the command has ended.
-func (t *terminal) exit() acp.TerminalExitStatus {
-	if t.running.Err() != nil && t.code != 0 {
-		return acp.TerminalExitStatus{Signal: new("SIGKILL")}
+// end notes how the command has ended.
+func (t *terminal) end(out string, err error) {
+	t.out, t.exit = out, acp.TerminalExitStatus{ExitCode: new(0)}
+	switch {
+	case err == nil:
+	case t.running.Err() != nil:
+		t.out, t.exit = err.Error(), acp.TerminalExitStatus{Signal: new("SIGKILL")}
+	default:
+		t.out, t.exit = err.Error(), acp.TerminalExitStatus{ExitCode: new(1)}
 	}
-	return acp.TerminalExitStatus{ExitCode: &t.code}
+	close(t.ended)
 }
 
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -157,10 +162,7 @@ func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
 	}}
 	var running sync.WaitGroup
 	running.Go(func() {
-		if t.out, err = p.result(context.Background(), a); err != nil { // it ends with the program
-			t.out, t.code = err.Error(), 1
-		}
-		close(t.ended)
+		t.end(p.result(context.Background(), a)) // it ends with the program
 	})
 	return acp.CreateTerminalResponse{TerminalId: id}, nil
 }
@@ -207,7 +209,7 @@ func (t *terminals) output(id string) (any, error) {
 	}
 	select {
 	case <-one.ended:
-		return acp.TerminalOutputResponse{Output: one.out, ExitStatus: new(one.exit())}, nil
+		return acp.TerminalOutputResponse{Output: one.out, ExitStatus: &one.exit}, nil
 	default:
 		return acp.TerminalOutputResponse{}, nil
 	}
@@ -220,8 +222,7 @@ func (t *terminals) wait(ctx context.Context, id string) (any, error) {
 	}
 	select {
 	case <-one.ended:
-		how := one.exit()
-		return acp.WaitForTerminalExitResponse{ExitCode: how.ExitCode, Signal: how.Signal}, nil
+		return acp.WaitForTerminalExitResponse{ExitCode: one.exit.ExitCode, Signal: one.exit.Signal}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
