@@ -17,7 +17,7 @@ import (
 // notRun counts the shell blocks of the pages that no test runs, by the reason that their info string gives.
 var notRun = map[string]int{
 	"install":    4,  // changes the machine
-	"machines": 16, // needs a second machine; deploy_test.go, websocket_test.go and rotate_test.go run the same lines on two or three
+	"machines":   16, // needs a second machine; deploy_test.go, websocket_test.go and rotate_test.go run the same lines on two or three
 	"containers": 8,  // needs podman and three machines; container_test.go runs them there
 	"example":    1,  // shows a part of what the quick start runs
 	"checkout":   2,  // needs the checkout and its tools
