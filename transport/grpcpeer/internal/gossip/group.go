@@ -316,7 +316,7 @@ func (g *Group) memberlistConfig() *memberlist.Config {
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeInterval/2
 	c.SuspicionMult = 2
 	c.PushPullInterval = time.Minute
-	c.RetransmitMult = 6 // of 24 nodes, one in a hundred changes did not reach all with 4
+	c.RetransmitMult = 6                                      // of 24 nodes, one in a hundred changes did not reach all with 4
 	c.GossipInterval, c.GossipNodes = 100*time.Millisecond, 4 // 40 packets a second when there is news of many nodes
 	c.TCPTimeout = streamTimeout
 	c.EnableCompression = false
