@@ -57,14 +57,19 @@ func (f *firstDials) begin(k *candidate) (done func(), ok bool) {
 	}, true
 }
 
-// connecting makes places for two more dials if the present one is not connected soon. stop is called when it is.
+// connecting makes places for two more dials while the present one is not connected for long. stop is called at its end.
 func (f *firstDials) connecting() (stop func()) {
-	slow := time.AfterFunc(slowConnect, func() {
+	widen := func(by int) {
 		f.members.candidates.mu.Lock()
 		defer f.members.candidates.mu.Unlock()
-		f.places += 2
-	})
-	return func() { slow.Stop() }
+		f.places += by
+	}
+	slow := time.AfterFunc(slowConnect, func() { widen(2) })
+	return func() {
+		if !slow.Stop() {
+			widen(-2)
+		}
+	}
 }
 
 // heldBack is holdBack. The caller holds candidates.mu.

@@ -104,10 +104,10 @@ func (n *dialer) dialOne(at endpoint, expect community.NodeID, took *time.Durati
 	}
 	stop := n.renewal.members.first.connecting()
 	raw, err := n.connect(at)
+	stop()
 	if err != nil {
 		return nil, err
 	}
-	stop()
 	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	defer cancel()
 	began := time.Now()

@@ -118,6 +118,9 @@ func (p *program) want(ctx context.Context, asks ...*ask) (all []outcome, err er
 func (p *program) permission(ctx context.Context, r acp.RequestPermissionRequest, bytes int) acp.RequestPermissionResponse {
 	t := p.reports.known(r.ToolCall, bytes)
 	allowed := p.guest.isOwnTool(t.title) // its call is judged when it comes
+	if t.begins && !allowed {
+		p.put(item{begun: t.call()})
+	}
 	if !allowed {
 		all, err := p.want(ctx, p.guest.permissions(t)...)
 		allowed = err == nil
@@ -202,15 +205,18 @@ func (t report) permission(g *Guest, real tool.Tool, name string, args map[strin
 // change returns the change that the program says it makes to the file of a call.
 func (t report) change(args map[string]any) tool.FileDiff {
 	path, _ := args["file_path"].(string)
-	d := t.diff(path)
-	if d == nil {
-		return tool.FileDiff{}
+	var all tool.FileDiff
+	for _, c := range t.content {
+		if c.Diff == nil || c.Diff.Path != path {
+			continue
+		}
+		old := ""
+		if c.Diff.OldText != nil {
+			old = *c.Diff.OldText
+		}
+		all.File, all.Diff = path, all.Diff+builtin.Unified(path, path, []byte(old), []byte(c.Diff.NewText))
 	}
-	old := ""
-	if d.OldText != nil {
-		old = *d.OldText
-	}
-	return tool.FileDiff{File: path, Diff: builtin.Unified(path, path, []byte(old), []byte(d.NewText))}
+	return all
 }
 
 // diff returns what the program says of the change of a file; nil = nothing. Of several changes of one file nothing is said.

@@ -16,6 +16,9 @@ import (
 // maxConsents is how many answers of people are kept at a time.
 const maxConsents = 64
 
+// maxShown is the size of a text of a change up to which a person was surely shown all of it, in bytes.
+const maxShown = 16 << 10
+
 // consents are what a person has allowed when the program asked for it, and what the program has not done yet in its present prompt.
 // So a person is asked once where a program asks first, and then does the same by its client. The zero value is usable, by many
 // goroutines.
@@ -40,10 +43,14 @@ func (s *consents) clear() {
 // add keeps a yes to a call that the program has reported.
 func (s *consents) add(c *tool.Consent, t report) {
 	path, _ := c.Decision.Args["file_path"].(string)
+	d := t.diff(path)
+	if d != nil && (t.change(c.Decision.Args).Diff == "" || len(d.NewText) > maxShown || d.OldText != nil && len(*d.OldText) > maxShown) {
+		d = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) < maxConsents {
-		s.all = append(s.all, consent{c, t.diff(path)})
+		s.all = append(s.all, consent{c, d})
 	}
 }
 

@@ -75,6 +75,14 @@ func TestOneQuestionForOneAction(t *testing.T) {
 			p.ask(ctx, "edit", "it", nil, acp.ToolDiffContent("a.txt", "new\n"))
 			p.write(ctx, "a.txt", "new\n")
 		}},
+		"a change that cannot be shown": {asked: 2, do: func(p *program, ctx context.Context) {
+			p.ask(ctx, "edit", "it", nil, acp.ToolDiffContent("b.txt", "\x00new\n"))
+			p.write(ctx, "b.txt", "\x00new\n")
+		}},
+		"a change that is too long to be shown": {asked: 2, do: func(p *program, ctx context.Context) {
+			p.ask(ctx, "edit", "it", nil, acp.ToolDiffContent("b.txt", strings.Repeat("new\n", 20_000)))
+			p.write(ctx, "b.txt", strings.Repeat("new\n", 20_000))
+		}},
 		"a new file": {asked: 1, do: func(p *program, ctx context.Context) {
 			p.ask(ctx, "edit", "it", nil, acp.ToolDiffContent("b.txt", "new\n"))
 			p.write(ctx, "b.txt", "new\n")

@@ -11,7 +11,7 @@
 // this node. Its messages are hostile input: at most 256 messages and 32 MiB of them wait at a time, one is at most 8 MiB,
 // and then the program waits. The program itself runs where Host starts it, which is a sandbox.
 //
-// Limits: a terminal of ACP is one command, which runs to its end, and killing it does not end it. A whole script gets no
+// Limits: a terminal of ACP is one command, whose output comes when it has ended. A whole script gets no
 // variables of its terminal.
 // A permission that the program asks for is for people and rules to decide; what the program does without asking, its sandbox
 // alone holds.

@@ -154,6 +154,9 @@ func (p *program) openTerminal(r acp.CreateTerminalRequest) (any, error) {
 		inv.Consent = p.guest.consent
 		run := inv.Run
 		inv.Run = func(ctx context.Context) tool.Result {
+			if t.running.Err() != nil {
+				return tool.Result{Text: "The program has ended it.", IsError: true}
+			}
 			ctx, stop := context.WithCancel(ctx)
 			defer context.AfterFunc(t.running, stop)()
 			return run(ctx)

@@ -84,7 +84,7 @@ func (g *gate) next() error {
 		Error          *acp.RequestError `json:"error"`
 	}
 	// A message with a method reaches the handler, which releases it. Others are answers, or malformed, and never wait.
-	if json.Unmarshal(line, &head) == nil && head.Method != "" && head.Method != "$/cancel_request" {
+	if json.Unmarshal(line, &head) == nil && head.Method != "" && (head.ID != nil || head.Method != "$/cancel_request") {
 		g.enter(head.Method, len(line))
 	}
 	g.rest = line

@@ -139,9 +139,8 @@ func ArgSummary(args json.RawMessage) string {
 	if json.Unmarshal(args, &of) != nil || len(of) == 0 {
 		return strings.Trim(command.PlainJSON(bytes.TrimSpace(args)), `{}"`)
 	}
-	if input, ok := of["input"].(map[string]any); ok { // of a step of a program
-		input["action"] = of["action"]
-		of = input
+	if input, ok := of["input"].(map[string]any); ok && of["kind"] == "execute" { // of a step of a program
+		of["command"] = input["command"]
 	}
 	for _, key := range argSummaryKeys {
 		if text, ok := of[key].(string); ok && text != "" {

@@ -133,10 +133,12 @@ func forward(ctx context.Context, client net.Conn, socket, target string) {
 	}
 	var sending sync.WaitGroup
 	sending.Go(func() {
+		to := io.Writer(proxy)
 		if whole != nil {
 			whole.Write(proxy)
+			to = io.Discard // another request may be for another host
 		}
-		io.Copy(proxy, said)
+		io.Copy(to, said)
 		proxy.CloseWrite()
 	})
 	io.Copy(client, answers)
