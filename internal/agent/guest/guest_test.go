@@ -366,10 +366,12 @@ func TestTerminalsRunByTheBashOfTheAgent(t *testing.T) {
 // A command that the program kills, or gives up, ends, and the program is told.
 func TestTerminalIsKilled(t *testing.T) {
 	var ended []error
+	runs := make(chan struct{})
 	bash := tool.New(tool.Spec{Name: "Bash"}, func(ctx context.Context, _ struct {
 		Command string `json:"command"`
 		Access  string `json:"access,omitempty"`
 	}) tool.Result {
+		runs <- struct{}{}
 		<-ctx.Done()
 		ended = append(ended, ctx.Err())
 		return tool.Result{Text: "as far as it came", IsError: true}
@@ -380,6 +382,7 @@ func TestTerminalIsKilled(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
+			<-runs
 			return r.TerminalId
 		}
 		first := id()

@@ -288,7 +288,8 @@ func (w *world) controls() {
 }
 
 // changing are the files that the nodes change in their work.
-var changing = regexp.MustCompile(`^symbio/nodes/[ab](/(workspaces/own.*|sessions\.db.*|audit.*|guests.*|artifacts.*|.*\.log|.*\.sock|.*\.json|.*\.tmp.*|.*\.db.*))?$|^[ab]\.log$|^ws/made|^ws$|^ws/\.git/(index|objects|worktrees|refs|logs)|^symbio/(leases|tmp|checkpoints)`)
+// ln -sf makes a link by a name of its own, CuXXXXXX, beside the one that it replaces.
+var changing = regexp.MustCompile(`^symbio/nodes/[ab](/(workspaces/own.*|sessions\.db.*|audit.*|guests.*|artifacts.*|.*\.log|.*\.sock|.*\.json|.*\.tmp.*|.*\.db.*))?$|^[ab]\.log$|^ws/made|^ws/Cu[0-9A-Za-z]{6}$|^ws$|^ws/\.git/(index|objects|worktrees|refs|logs)|^symbio/(leases|tmp|checkpoints)`)
 
 // state describes the files that no agent may change: all but what it may write in its workspace.
 func (w *world) state() string {
