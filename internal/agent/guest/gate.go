@@ -19,7 +19,6 @@ const (
 	maxRequest  = 1<<20 + 64<<10 // of one that becomes a call, in bytes: tools take arguments of 1 MiB
 	maxMessages = 256
 	maxBytes    = 32 << 20
-	maxMCPBytes = 4 << 20 // on one of the connections to the MCP server
 )
 
 // errLong is why the connection to a program ends that sends a message above maxMessage.
@@ -32,7 +31,6 @@ var errDeaf = fmt.Errorf("it does not read: more than %d MiB wait for it", maxBy
 // reads. The methods may be called by many.
 type gate struct {
 	from *bufio.Reader
-	most int    // bytes that wait, before it stops reading
 	rest []byte // of the message that is being read
 
 	mu      sync.Mutex
@@ -43,8 +41,8 @@ type gate struct {
 	ended   error // guarded by mu
 }
 
-func newGate(from io.Reader, most int) *gate {
-	g := &gate{from: bufio.NewReaderSize(from, 64<<10), most: most}
+func newGate(from io.Reader) *gate {
+	g := &gate{from: bufio.NewReaderSize(from, 64<<10)}
 	g.changed = sync.NewCond(&g.mu)
 	return g
 }
@@ -64,7 +62,7 @@ func (g *gate) Read(p []byte) (int, error) {
 // next waits until a message may be read, and reads it.
 func (g *gate) next() error {
 	g.mu.Lock()
-	for g.ended == nil && (g.waiting >= maxMessages || g.bytes >= g.most) {
+	for g.ended == nil && (g.waiting >= maxMessages || g.bytes >= maxBytes) {
 		g.changed.Wait()
 	}
 	err := g.ended

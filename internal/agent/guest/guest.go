@@ -48,9 +48,10 @@ type Process struct {
 // Guest is a program as a model. It implements agent.Program and llm.Windower. One request runs at a time; Close and Settle wait
 // for it. Its program starts with the first request, and again when it has ended.
 type Guest struct {
-	host Host
-	cfg  agent.ProgramConfig
-	busy chan struct{} // has room for the one that asks it
+	host  Host
+	cfg   agent.ProgramConfig
+	busy  chan struct{} // has room for the one that asks it
+	calls chan struct{} // has room for the calls by MCP that wait
 
 	live  *program // of the holder of busy; nil = none runs
 	least int      // of the holder of busy: how many messages came before the latest prompt
@@ -66,7 +67,7 @@ type Guest struct {
 
 // New returns a Guest. It starts nothing.
 func New(host Host, cfg agent.ProgramConfig) *Guest {
-	return &Guest{host: host, cfg: cfg, busy: make(chan struct{}, 1), asks: map[string]*ask{}}
+	return &Guest{host: host, cfg: cfg, busy: make(chan struct{}, 1), calls: make(chan struct{}, maxAsks), asks: map[string]*ask{}}
 }
 
 // Name returns acp: and the name of the program.

@@ -32,15 +32,15 @@ func (g *Guest) serve(ctx context.Context, c net.Conn) {
 		}
 		s.AddTool(&sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: schema}, g.callTool)
 	}
-	in := newGate(c, maxMCPBytes)
-	defer in.close(errEnded)
-	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-			defer in.release(0)
-			return next(ctx, method, r)
-		}
-	})
-	_ = s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: c, MaxLineLength: maxMessage}) // the program ended, or sent no MCP
+	out := newOutbox(c, func() { c.Close() })
+	defer func() { c.Close(); out.close(errEnded) }()
+	_ = s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(c), Writer: answers{out, c}, MaxLineLength: maxMessage}) // the program ended, or sent no MCP
+}
+
+// answers writes what the program is answered without waiting for it, so that one that does not read holds no more than maxBytes.
+type answers struct {
+	*outbox
+	io.Closer
 }
 
 // callTool makes a call of the program a call of its agent.
@@ -48,6 +48,12 @@ func (g *Guest) callTool(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	g.mu.Lock()
 	p := g.now
 	g.mu.Unlock()
+	select {
+	case g.calls <- struct{}{}:
+		defer func() { <-g.calls }()
+	default:
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Too many calls wait: wait for their results first."}}, IsError: true}, nil
+	}
 	o := outcome{"No task runs.", true}
 	if len(r.Params.Arguments) > maxRequest {
 		o.text, p = "The arguments are longer than 1 MiB: do it in smaller parts.", nil

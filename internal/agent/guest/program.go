@@ -94,7 +94,7 @@ func (g *Guest) start(ctx context.Context, begin int) (*program, error) {
 	if err != nil {
 		return nil, g.fail(llm.ErrUnavailable, err.Error())
 	}
-	p := &program{guest: g, run: run, gate: newGate(run.Out, maxBytes), readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
+	p := &program{guest: g, run: run, gate: newGate(run.Out), readOnly: readOnly, items: make(chan item, maxMessages+2*maxAsks)}
 	p.reports.life = rand.Text()[:8]
 	p.outbox = newOutbox(run.In, run.End)
 	p.conn = acp.NewConnection(p.handle, p.outbox, p.gate)
