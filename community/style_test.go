@@ -32,7 +32,7 @@ const (
 	maxMethods       = 30      // of one type
 	maxComplexity    = 30      // cyclomatic, of one function
 	maxComplexityP95 = 11      // that 95 of 100 functions keep to
-	maxCode          = 110_821 // lines that are neither blank nor a comment
+	maxCode          = 110_823 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.

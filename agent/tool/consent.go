@@ -32,9 +32,8 @@ func (s *Set) question(ctx context.Context, j *job, d Decision) Answer {
 	}
 	answer := s.cfg.Ask(ctx, d)
 	if answer.Allow && !answer.Advance && j.inv.OnConsent != nil {
-		c := &Consent{Decision: d, by: answer.By}
-		c.open.Store(true)
-		j.inv.OnConsent(c)
+		j.consent = &Consent{Decision: d, by: answer.By}
+		j.consent.open.Store(true)
 	}
 	return answer
 }

@@ -216,8 +216,9 @@ type job struct {
 	lacking *sandbox.Refusal     // what holds it less than it should
 	denied  *sandbox.DeniedFiles // nil = to be looked for
 	result  Result
-	ended   bool // OnEnd has the result
-	ready   bool // it has gone through every stage, the tool may run
+	ended   bool     // OnEnd has the result
+	ready   bool     // it has gone through every stage, the tool may run
+	consent *Consent // of a person to it, for OnConsent; nil = none
 	gallery *gallery
 }
 

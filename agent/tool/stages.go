@@ -176,6 +176,8 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	}
 	if !d.Approved {
 		j.result.Text = refusal(d, answer, change)
+	} else if j.consent != nil { // not before the decision is recorded
+		j.inv.OnConsent(j.consent)
 	}
 	return d.Approved
 }
